@@ -1,0 +1,86 @@
+"""The `botgrpo` command: global options, the list of subcommands, and what an error looks like.
+
+Exit codes: 0 done, 1 the run failed, 2 the input is wrong (nothing was started), 130 interrupted.
+Modules imported here stay light; a subcommand imports torch, transformers, pandas and matplotlib when it runs.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Annotated, NoReturn
+
+import typer
+from rich.text import Text
+
+from botgrpo_cli import __version__
+from botgrpo_cli.commands import recipes
+from botgrpo_cli.commands.doctor import doctor
+from botgrpo_cli.commands.evaluate import evaluate
+from botgrpo_cli.commands.plot import plot
+from botgrpo_cli.commands.setup import setup
+from botgrpo_cli.commands.train import train
+from botgrpo_cli.console import error_console, is_verbose, set_up
+from botgrpo_cli.errors import InputError, RunError
+
+app = typer.Typer(
+    name="botgrpo",
+    help="Train language models on token-level rewards with the bag of tokens, and compare with group-relative "
+    "baselines. Start with `botgrpo doctor`, then `botgrpo train react_qwen --scale tiny`.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # an unforeseen error keeps Python's own traceback
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"botgrpo {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Say more: library messages, tracebacks of errors.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say less: results only, no progress.")] = False,
+    no_color: Annotated[
+        bool, typer.Option("--no-color", help="Plain text; the variable NO_COLOR does the same.")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    if verbose and quiet:
+        raise InputError("--verbose and --quiet exclude each other; give one of them.")
+    set_up(verbose=verbose, quiet=quiet, color=not no_color)
+
+
+app.command()(train)
+app.command()(evaluate)
+app.command()(plot)
+app.add_typer(recipes.app, name="recipes")
+app.command()(setup)
+app.command()(doctor)
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Runs the command line and exits. Wrong input and failed runs become one message on standard error."""
+    try:
+        app(arguments, prog_name="botgrpo")
+    except InputError as error:
+        _fail(str(error), 2)
+    except RunError as error:
+        _fail(str(error), 1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(0)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    if is_verbose():
+        traceback.print_exc()
+    # Text, not markup: a message may hold brackets.
+    error_console().print(Text.assemble(("Error: ", "bold red"), message))
+    sys.exit(code)

@@ -1,0 +1,187 @@
+"""`botgrpo doctor`: what is here, what is missing, and the one command that mends each."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+import typer
+
+from botgrpo_cli import __version__
+from botgrpo_cli.cache import cache_root
+from botgrpo_cli.console import console
+
+BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
+DISK_NEEDED = 500_000_000  # bytes: the React tools, a run's records and checkpoints at tiny scale
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One row. `absent` is not here and not needed at tiny scale; `missing` stops the tiny scale."""
+
+    part: str
+    state: Literal["ok", "absent", "missing"]
+    found: str
+    mend: str = ""  # one command; empty when there is nothing to do
+
+
+def doctor() -> None:
+    """Show what is here and what is missing. Exit code 0 when the tiny scale can run, else 1."""
+    findings = examine()
+    print_findings(findings)
+    if any(finding.state == "missing" for finding in findings):
+        raise typer.Exit(1)
+
+
+def examine() -> list[Finding]:
+    """Every check, in the order of the table. Installs nothing and reaches no network."""
+    return [
+        _python(),
+        _torch(),
+        _accelerator(),
+        *(_package(name) for name in ("transformers", "peft", "accelerate")),
+        _tiny_weights(),
+        *_react(),
+        _disk(),
+        _small_model(),
+        _gguf(),
+        _browser(),
+    ]
+
+
+def print_findings(findings: list[Finding]) -> None:
+    from rich.table import Table
+
+    out = console()
+    if not out.is_terminal:
+        out.width = 160  # a file or a pipe has no width of its own; 80 would break paths
+    marks = {"ok": "[green]ok[/]", "absent": "[yellow]absent[/]", "missing": "[bold red]missing[/]"}
+    table = Table(title=f"botgrpo {__version__} · cache {cache_root()}", title_justify="left", box=None, pad_edge=False)
+    for heading in ("", "part", "found", "to get it, run"):
+        table.add_column(heading, overflow="fold")
+    for finding in findings:
+        table.add_row(marks[finding.state], finding.part, finding.found, finding.mend)
+    out.print(table)
+    missing = [finding.part for finding in findings if finding.state == "missing"]
+    if missing:
+        out.print(f"\nThe tiny scale cannot run yet: {', '.join(missing)} missing.")
+    else:
+        out.print("\nThe tiny scale can run: botgrpo train react_qwen --scale tiny")
+
+
+def _python() -> Finding:
+    return Finding("Python", "ok", f"{platform.python_version()} ({sys.executable})")
+
+
+def _torch() -> Finding:
+    try:
+        import torch
+    except (ImportError, OSError) as error:  # OSError: a shared library does not load
+        return Finding("torch", "missing", str(error).splitlines()[0], "pip install torch")
+    found = f"{torch.__version__}, {torch.get_num_threads()} threads of {os.cpu_count()} cores"
+    if importlib.util.find_spec("transformers"):
+        from botgrpo_cli.policy.load import choose_dtype
+
+        computes = str(choose_dtype("auto", torch.device("cpu"))).removeprefix("torch.")
+        found += f", computes in {computes} on the CPU"
+    return Finding("torch", "ok", found)
+
+
+def _accelerator() -> Finding:
+    if importlib.util.find_spec("torch") is None:
+        return Finding("GPU", "absent", "not looked for: torch is missing")
+    import torch
+
+    if torch.cuda.is_available():
+        memory = torch.cuda.get_device_properties(0).total_memory / 2**30
+        found = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name(0)}, {memory:.0f} GiB"
+        native = torch.cuda.is_bf16_supported(including_emulation=False)
+        return Finding("GPU", "ok", found + (", bfloat16" if native else ", no bfloat16"))
+    if torch.backends.mps.is_available():
+        return Finding("GPU", "ok", "Apple (mps)")
+    return Finding("GPU", "absent", "none; only the paper scale needs one")
+
+
+def _package(name: str) -> Finding:
+    try:
+        return Finding(name, "ok", version(name))
+    except PackageNotFoundError:
+        return Finding(name, "missing", "not installed", f"pip install {name}")
+
+
+def _tiny_weights() -> Finding:
+    from botgrpo_cli.tiny import WEIGHTS
+
+    names = sorted(path.parent.name for path in WEIGHTS.glob("*/model.safetensors"))
+    if not any(name.startswith("react") for name in names):
+        return Finding("tiny policy", "missing", f"none in {WEIGHTS}", "python -m botgrpo_cli.tiny build react")
+    return Finding("tiny policy", "ok", ", ".join(names))
+
+
+def _react() -> list[Finding]:
+    from botgrpo_cli.tasks.react.toolchain import toolchain_status
+
+    status = toolchain_status()
+    if status["node"] is None:
+        node = Finding("Node", "missing", str(status["problem"]), str(status["mend"]))
+    else:
+        node = Finding("Node", "ok", f"{status['node_version']} ({status['node']})")
+    if status["installed"]:
+        packages = Finding("React tools", "ok", str(status["directory"]))
+    else:
+        packages = Finding("React tools", "missing", "esbuild and ESLint are not installed", "botgrpo setup react")
+    return [node, packages]
+
+
+def _disk() -> Finding:
+    folders = {"the cache": _existing(cache_root()), "this folder": Path.cwd()}
+    free = {name: shutil.disk_usage(folder).free for name, folder in folders.items()}
+    found = ", ".join(f"{size / 1e9:.1f} GB free for {name}" for name, size in free.items())
+    if min(free.values()) >= DISK_NEEDED:
+        return Finding("disk", "ok", found)
+    return Finding("disk", "missing", f"{found}; {DISK_NEEDED / 1e9:.1f} GB are needed", "export BOTGRPO_CACHE=FOLDER")
+
+
+def _existing(path: Path) -> Path:
+    return next(folder for folder in (path, *path.parents) if folder.is_dir())
+
+
+def _small_model() -> Finding:
+    from botgrpo_cli.policy.small import MODELS, small_folder
+
+    name = next(iter(MODELS))
+    folder = small_folder(name)
+    if folder.is_dir():
+        return Finding("small model", "ok", str(folder))
+    return Finding("small model", "absent", f"{MODELS[name].title}, for --scale small", "botgrpo setup small")
+
+
+def _gguf() -> Finding:
+    if importlib.util.find_spec("gguf"):
+        return Finding("gguf", "ok", version("gguf"))
+    return Finding("gguf", "absent", "for --scale small without a model hub", "pip install 'botgrpo[small]'")
+
+
+def _browser() -> Finding:
+    if own := os.environ.get("BOTGRPO_CHROMIUM"):
+        if os.access(own, os.X_OK) and Path(own).is_file():
+            return Finding("Chromium", "ok", own)
+        return Finding("Chromium", "absent", f"BOTGRPO_CHROMIUM is '{own}', no program", "unset BOTGRPO_CHROMIUM")
+    for name in BROWSERS:
+        if path := shutil.which(name):
+            return Finding("Chromium", "ok", path)
+    if sys.platform != "darwin":
+        return Finding(
+            "Chromium", "absent", "optional; used for screenshots", "apt-get install chromium-headless-shell"
+        )
+    chrome = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
+    if chrome.is_file():
+        return Finding("Chromium", "ok", str(chrome))
+    return Finding("Chromium", "absent", "optional; used for screenshots", "brew install --cask google-chrome")

@@ -1,0 +1,54 @@
+"""What a person sees of a run: a line an evaluation, and under them one bar with the metric people watch."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+LABELS = {"compile_rate": "compile rate"}
+
+
+class ProgressReporter:
+    """The trainer's `Reporter` on a rich console. Without a terminal only the lines are printed."""
+
+    def __init__(self, console: Console, *, steps: int, done: int, headline: str) -> None:
+        self.headline = headline
+        self.label = LABELS.get(headline, headline.replace("_", " "))
+        self.first: float | None = None
+        self.progress = Progress(
+            TextColumn("training"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("[bold]{task.fields[held_out]}"),
+            TextColumn("{task.fields[train]}"),
+            TimeElapsedColumn(),
+            TextColumn("ETA"),
+            TimeRemainingColumn(elapsed_when_finished=False),
+            console=console,
+            speed_estimate_period=300.0,
+        )
+        self.task = self.progress.add_task("", total=steps, completed=done, held_out="", train="")
+
+    def __enter__(self) -> ProgressReporter:
+        self.progress.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.progress.stop()
+
+    def stepped(self, step: int, metrics: dict[str, float]) -> None:
+        train = f"reward {metrics['reward']:.2f} · {metrics['tokens_per_second']:,.0f} tokens/s"
+        self.progress.update(self.task, completed=step, train=train)
+
+    def evaluated(self, step: int, metrics: dict[str, float]) -> None:
+        value = metrics[self.headline]
+        self.first = value if self.first is None else self.first
+        self.progress.update(self.task, held_out=f"held-out {self.label} {value:.0%}")
+        bar = "█" * round(30 * value) + "░" * (30 - round(30 * value))
+        extra = f"reward {metrics['reward']:.2f}, {metrics['length']:.0f} tokens, truncated {metrics['truncated']:.0%}"
+        self.progress.console.print(f"step {step:>4}  held-out {self.label} {value:>5.1%}  {bar}  {extra}", highlight=False)
+
+    def note(self, sentence: str) -> None:
+        self.progress.console.print(f"[yellow]{sentence}[/yellow]", highlight=False)

@@ -1,0 +1,101 @@
+"""botgrpo train: one recipe, one run."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from botgrpo_cli.commands.options import MethodOption, RecipeArgument, ScaleOption, SeedOption, SetOption, StepsOption
+
+
+def train(
+    recipe: RecipeArgument,
+    scale: ScaleOption = None,
+    sets: SetOption = None,
+    seed: SeedOption = None,
+    steps: StepsOption = None,
+    method: MethodOption = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run.", show_default="results/RECIPE-SCALE-METHOD-seedN")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in the run's folder.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Load and check everything, print the plan, train nothing.")] = False,
+) -> None:
+    """Train a policy as RECIPE says and write its metrics, samples and checkpoints.
+
+    RECIPE is a file or the name of a shipped recipe: `botgrpo train react_qwen --scale tiny`.
+    """
+    from botgrpo_cli.recipe.load import load_recipe
+
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    loaded = load_recipe(recipe, scale=scale, sets=sets or (), seed=seed, steps=steps, method=method)
+    console = Console()
+    from botgrpo_cli.training import run
+
+    out = out or run.default_out(loaded.recipe)
+    if resume:
+        run.refuse_other_recipe(loaded.recipe, out)
+    elif not dry_run and out.exists():
+        run.refuse_occupied(out)
+    with console.status("Loading.") as status:
+        prepared = run.prepare(loaded.recipe, out, say=status.update)
+    try:
+        print_plan(console, prepared)
+        if dry_run:
+            console.print("Dry run: everything loads; nothing was trained or written.")
+            return
+        run_to_end(console, prepared, resume)
+    finally:
+        prepared.close()
+
+
+def print_plan(console: Console, prepared) -> None:
+    from botgrpo_cli.training.plan import plan_rows
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    p = prepared
+    for row in plan_rows(p.plan, p.recipe, p.policy, type(p.decoder).__name__, p.out):
+        table.add_row(*row)
+    console.print(table)
+
+
+def run_to_end(console: Console, prepared, resume: bool) -> None:
+    """Train, and leave the manifest with how it ended."""
+    from botgrpo_cli.commands.progress import ProgressReporter
+    from botgrpo_cli.training import run
+
+    started = time.monotonic()
+    steps, out = prepared.recipe.training.steps, prepared.out
+    reporter = ProgressReporter(console, steps=steps, done=0, headline=prepared.task.headline)
+    evaluated_at = None
+    if resume:
+        trainer, evaluated_at = run.resume(prepared, reporter)
+        console.print(f"Going on at step {trainer.step} of {steps}.")
+        reporter.progress.update(reporter.task, completed=trainer.step)
+    else:
+        trainer = run.start(prepared, reporter)
+    status = "failed"
+    try:
+        with reporter:
+            trainer.run(evaluated_at)
+        status = "done"
+    except KeyboardInterrupt:
+        status = "interrupted"
+        console.print(f"Interrupted: the state after step {trainer.step} is saved in {out}. To go on, add --resume:")
+        console.print(f"  {resume_command(out)}", soft_wrap=True, highlight=False)
+        raise
+    finally:
+        run.finish_manifest(out, status, started, trainer)
+    console.print(f"Done: {steps} steps in {time.monotonic() - started:.0f} s; metrics and samples are in {out}/.")
+    console.print(f"Draw the figure with: botgrpo plot {out}", highlight=False)
+
+
+def resume_command(out: Path) -> str:
+    """The run's own resolved recipe, so that it needs none of the flags of the first call."""
+    return f"botgrpo train {out / 'recipe.yaml'} --out {out} --resume"

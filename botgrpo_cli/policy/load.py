@@ -1,0 +1,244 @@
+"""Loading a policy: any transformers causal LM, with LoRA or whole, on the device and dtype that fit."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging as transformers_logging
+
+from botgrpo_cli.errors import InputError
+from botgrpo_cli.recipe.schema import LoraConfig, PolicyConfig
+from botgrpo_cli.rewards.spans import TokenBytes
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass
+class Policy:
+    """A model, its tokenizer, and what the sampler and the objective need to know of both.
+
+    Trainable weights are float32 whatever `compute_dtype` is: a step of 1e-6 is lost in bfloat16. Where
+    `compute_dtype` is lower, forward passes run under autocast.
+    """
+
+    model: torch.nn.Module
+    tokenizer: PreTrainedTokenizerBase
+    device: torch.device
+    compute_dtype: torch.dtype
+    eos_ids: frozenset[int]
+    source: str
+    token_bytes: TokenBytes = field(repr=False)
+
+    @property
+    def causal_lm(self) -> PreTrainedModel:
+        """The transformers model, adapters inside it when there are any."""
+        return self.model.get_base_model() if self.has_adapters else self.model
+
+    @property
+    def has_adapters(self) -> bool:
+        return hasattr(self.model, "peft_config")
+
+    @property
+    def pad_id(self) -> int:
+        """Only fills rectangles; masks come from lengths, so any valid id will do (often pad is EOS)."""
+        pad = self.tokenizer.pad_token_id
+        return pad if pad is not None else min(self.eos_ids)
+
+    @property
+    def context_length(self) -> int:
+        return int(getattr(self.causal_lm.config, "max_position_embeddings", None) or 1 << 30)
+
+    def trainable(self) -> dict[str, torch.nn.Parameter]:
+        return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        lower = self.compute_dtype != torch.float32
+        return torch.autocast(self.device.type, dtype=self.compute_dtype) if lower else contextlib.nullcontext()
+
+    def encode(self, user_message: str) -> list[int]:
+        """Prompt ids: the chat template where there is one, and exactly one BOS where the model uses one."""
+        tokenizer = self.tokenizer
+        if tokenizer.chat_template:
+            chat = [{"role": "user", "content": user_message}]
+            text = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
+        else:
+            text = user_message + "\n"
+        ids = list(tokenizer(text, add_special_tokens=False).input_ids)
+        bos = tokenizer.bos_token_id
+        if bos is None:
+            return ids
+        wrote_bos = ids[:1] == [bos]  # the template writes BOS itself, some write it twice
+        while ids[:1] == [bos]:
+            ids = ids[1:]
+        adds_bos = list(tokenizer("a").input_ids)[:1] == [bos]
+        return [bos, *ids] if wrote_bos or adds_bos else ids
+
+    def snapshot(self) -> dict[str, torch.Tensor]:
+        """A copy of the trainable weights: the frozen reference of the KL term."""
+        return {name: p.detach().clone() for name, p in self.trainable().items()}
+
+    @contextlib.contextmanager
+    def swapped(self, weights: dict[str, torch.Tensor]) -> Iterator[None]:
+        """Run the body with `weights` in place of the trainable ones. Works alike for LoRA and full training:
+        the reference of a run that starts from an adapter is that adapter, not the bare base model."""
+        parameters = self.trainable()
+        kept = {name: p.data for name, p in parameters.items()}
+        try:
+            for name, p in parameters.items():
+                p.data = weights[name]
+            yield
+        finally:
+            for name, p in parameters.items():
+                p.data = kept[name]
+
+    def describe(self) -> dict[str, Any]:
+        """For the manifest and the plan."""
+        total = sum(p.numel() for p in self.model.parameters())
+        return {
+            "source": self.source,
+            "architecture": self.causal_lm.config.model_type,
+            "parameters": total,
+            "trainable_parameters": sum(p.numel() for p in self.trainable().values()),
+            "device": str(self.device),
+            "compute_dtype": str(self.compute_dtype).removeprefix("torch."),
+            "eos_ids": sorted(self.eos_ids),
+        }
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` takes CUDA, then Apple's MPS, then the CPU.
+
+    Raises:
+        InputError: an unknown device, or one that is not there.
+    """
+    if name == "auto":
+        kind = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        return torch.device(kind)
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise InputError(f"policy.device is '{name}': expected auto, cpu, cuda, cuda:N or mps.") from error
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise InputError(f"policy.device is '{name}', but torch sees {torch.cuda.device_count()} CUDA devices here.")
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise InputError("policy.device is 'mps', but this torch has no MPS device.")
+    return device
+
+
+def choose_dtype(name: str, device: torch.device) -> torch.dtype:
+    """`auto` takes bfloat16 only where the device computes it natively; emulation is slower than float32."""
+    if name != "auto":
+        return DTYPES[name]
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
+    if device.type == "cpu" and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()):
+        return torch.bfloat16
+    return torch.float32
+
+
+def load_policy(config: PolicyConfig, *, scale: str = "tiny", adapter: Path | None = None) -> Policy:
+    """Load what `policy:` of a recipe names; `adapter` continues from a saved LoRA adapter.
+
+    Raises:
+        InputError: the model is not to be had here, or the device is not there.
+    """
+    device = choose_device(config.device)
+    if scale == "paper" and config.device == "auto" and device.type == "cpu":
+        raise InputError(no_accelerator(config.model))
+    dtype = choose_dtype(config.dtype, device)
+    folder, gguf = locate(config.model)
+    stored = torch.float32 if config.lora is None else dtype
+    transformers_logging.disable_progress_bar()
+    extra: dict[str, Any] = {"gguf_file": gguf} if gguf else {}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, **extra)
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=stored, **extra)
+    except (OSError, ValueError, ImportError) as error:
+        raise InputError(model_missing(config.model, error)) from error
+    model.to(device).eval()  # eval: dropout off, so that the first ratio is exactly 1
+    eos_ids = end_tokens(model, tokenizer)
+    if config.lora is not None:
+        model = add_adapters(model, config.lora, adapter)
+    if config.gradient_checkpointing:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        model.enable_input_require_grads()
+    return Policy(model, tokenizer, device, dtype, eos_ids, config.model, TokenBytes(tokenizer))
+
+
+def locate(name: str) -> tuple[str, str | None]:
+    """(what from_pretrained gets, file name of a GGUF in it or None)."""
+    kind, _, rest = name.partition(":")
+    if kind == "tiny":
+        from botgrpo_cli.tiny import weights_folder
+
+        return str(weights_folder(rest)), None
+    if kind == "small":
+        from botgrpo_cli.policy.small import ensure_small
+
+        return str(ensure_small(rest)), None
+    path = Path(name)
+    if path.suffix == ".gguf":
+        if not path.is_file():
+            raise InputError(f"policy.model is '{name}': there is no such file.")
+        return str(path.parent), path.name
+    if name.startswith((".", "/", "~")) or path.exists():
+        if not path.expanduser().is_dir():
+            raise InputError(f"policy.model is '{name}': there is no such folder.")
+        return str(path.expanduser()), None
+    os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", "5")  # an unreachable hub should say so at once
+    return name, None
+
+
+def add_adapters(model: PreTrainedModel, config: LoraConfig, adapter: Path | None) -> torch.nn.Module:
+    from peft import LoraConfig as PeftLora
+    from peft import PeftModel, get_peft_model
+
+    if adapter is not None:
+        return PeftModel.from_pretrained(model, adapter, is_trainable=True).eval()
+    # Dropout 0: with dropout the first ratio would not be 1.
+    lora = PeftLora(
+        r=config.rank,
+        lora_alpha=config.alpha,
+        lora_dropout=0.0,
+        target_modules=config.targets,
+        task_type="CAUSAL_LM",
+    )
+    with warnings.catch_warnings():  # peft still reads an attribute that transformers has renamed
+        warnings.simplefilter("ignore", FutureWarning)
+        return get_peft_model(model, lora).eval()
+
+
+def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """Every id that ends a turn: the generation config's list (a chat model has several) and the tokenizer's."""
+    listed = model.generation_config.eos_token_id
+    ids = listed if isinstance(listed, list) else [listed]
+    found = frozenset(int(i) for i in (*ids, tokenizer.eos_token_id) if i is not None)
+    if not found:
+        raise InputError("The policy's tokenizer and generation config name no end-of-sequence token.")
+    return found
+
+
+def no_accelerator(model: str) -> str:
+    return (
+        f"The paper scale trains {model}, which needs a GPU, and torch sees none here. Two commands work on this "
+        "machine:\n  botgrpo train react_qwen --scale tiny    (a 1-2 M-parameter policy, minutes on two cores)\n"
+        "  botgrpo train react_qwen --scale small   (SmolLM2-135M with LoRA, about 20 minutes on two cores)\n"
+        "To train on the CPU all the same, add --set policy.device=cpu."
+    )
+
+
+def model_missing(model: str, error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (
+        f"policy.model is '{model}', and it could not be loaded: {lines[0] if lines else type(error).__name__}\n"
+        "It is neither in the local cache nor reachable. Two commands work without it:\n"
+        "  botgrpo train react_qwen --scale tiny\n  botgrpo train react_qwen --scale small"
+    )

@@ -1,0 +1,151 @@
+"""Checks that need more than one key. Each names the numbers or words that would fit."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+
+from botgrpo_cli.errors import InputError, nearest
+from botgrpo_cli.recipe.errors import Mark, Problem, RecipeError
+from botgrpo_cli.recipe.schema import Recipe
+from botgrpo_cli.recipe.typed import either
+from botgrpo_cli.recipe.yaml_strict import quote
+
+Finding = tuple[tuple[str, ...], str]  # the keys that don't go together, the one to change first; the sentence
+Counts = Callable[[Recipe], tuple[int, int]]  # prompts for training, held-out prompts
+
+
+def cross_check(recipe: Recipe) -> list[Finding]:
+    """Everything about `recipe` that its keys alone can tell, the method's name included."""
+    checks = (_micro_batch, _warmup, _instruction, _signal, _device, _targets, _method)
+    return [finding for check in checks for finding in check(recipe)]
+
+
+def count_check(recipe: Recipe, train: int, held_out: int) -> list[Finding]:
+    """The prompts that a step and an evaluation take against the prompts there are."""
+    kind = recipe.task.prompts
+    found = []
+    for key, asked, there, what in (
+        ("sampling.prompts", recipe.sampling.prompts, train, "training"),
+        ("evaluation.prompts", recipe.evaluation.prompts, held_out, "held-out"),
+    ):
+        if there == 0:
+            found.append((("task.prompts", key), f"The prompt set '{kind}' has no {what} prompts."))
+        elif asked > there:
+            text = f"Found {asked}; the prompt set '{kind}' has {there} {what} prompts, expected at most {there}."
+            found.append(((key, "task.prompts"), text))
+    return found
+
+
+def prompt_counts(recipe: Recipe) -> tuple[int, int]:
+    """How many (training, held-out) prompts the recipe's task has."""
+    return _react_counts(recipe.task.prompts)
+
+
+@cache  # the generated set takes a second
+def _react_counts(kind: str) -> tuple[int, int]:
+    from botgrpo_cli.tasks.react.prompts import load_prompts
+
+    return len(load_prompts(kind, "train")), len(load_prompts(kind, "held-out"))
+
+
+def check_counts(recipe: Recipe, *, train: int, held_out: int, sources: Mapping[str, Mark] | None = None) -> None:
+    """Raise RecipeError when the recipe asks for more prompts than there are.
+
+    `load_recipe` does this for the task's own prompts; call it for prompts that come from elsewhere.
+    """
+    found = count_check(recipe, train, held_out)
+    if found:
+        raise RecipeError(as_problem(finding, sources or {}, recipe.name) for finding in found)
+
+
+def as_problem(finding: Finding, sources: Mapping[str, Mark], fallback: str) -> Problem:
+    """`finding` at the place of the first of its keys that was written anywhere, else at `fallback`."""
+    keys, text = finding
+    mark = next((sources[key] for key in keys if key in sources), Mark(fallback))
+    return Problem(mark, keys[0], text)
+
+
+def _micro_batch(recipe: Recipe) -> Iterator[Finding]:
+    prompts, group, micro = recipe.sampling.prompts, recipe.sampling.group_size, recipe.training.micro_batch
+    total = prompts * group
+    if total % micro == 0:
+        return
+    divisors = [size for size in range(1, min(total, 4096) + 1) if total % size == 0] + [total]
+    sizes = _around(micro, divisors)
+    step = micro // math.gcd(micro, group)  # prompts x group_size is divisible when prompts is a multiple of this
+    fitting = _around(prompts, [step * (prompts // step), step * (prompts // step + 1)])
+    yield (
+        ("training.micro_batch", "sampling.prompts", "sampling.group_size"),
+        f"Found {micro}, which does not divide the rollouts of a step, {prompts} prompts x {group} = {total}; "
+        f"expected {_or(sizes)}, or keep {micro} and set sampling.prompts to {_or(fitting)}.",
+    )
+
+
+def _warmup(recipe: Recipe) -> Iterator[Finding]:
+    warmup, steps = recipe.training.warmup_steps, recipe.training.steps
+    if warmup > steps:
+        text = f"Found {warmup}, but the run has {steps} steps; expected at most {steps}."
+        yield ("training.warmup_steps", "training.steps"), text
+
+
+def _instruction(recipe: Recipe) -> Iterator[Finding]:
+    if "{brief}" not in recipe.task.instruction:
+        text = f"Found {quote(recipe.task.instruction)}; expected a text with {{brief}}, the place of the prompt."
+        yield ("task.instruction",), text
+
+
+def _signal(recipe: Recipe) -> Iterator[Finding]:
+    reward, local = recipe.reward, recipe.reward.local
+    terms = ("compile", "lint", "format", "clean_lines", "content")
+    if any(getattr(reward, term).weight > 0 for term in terms):
+        return
+    if recipe.method.local_weight > 0 and max(local.compile_error, local.lint_error, local.lint_warning) > 0:
+        return
+    keys = tuple(f"reward.{term}.weight" for term in terms)
+    yield keys, "Every reward weight is 0, so nothing can be learnt; expected at least one above 0."
+
+
+def _device(recipe: Recipe) -> Iterator[Finding]:
+    device = recipe.policy.device
+    if not re.fullmatch(r"auto|cpu|mps|cuda(:[0-9]+)?", device):
+        hint = nearest(device.lower(), ("auto", "cpu", "cuda", "cuda:0", "mps"))
+        yield ("policy.device",), f"Found {quote(device)}; expected auto, cpu, cuda, cuda:N or mps.{hint}"
+
+
+def _targets(recipe: Recipe) -> Iterator[Finding]:
+    if recipe.policy.lora is not None and recipe.policy.lora.targets == []:
+        text = "Found an empty list; expected names of modules, or all-linear."
+        yield ("policy.lora.targets",), text
+
+
+def _method(recipe: Recipe) -> Iterator[Finding]:
+    from botgrpo_cli.methods.registry import ADVANTAGES, METHODS, resolve  # torch: only when a recipe is loaded
+
+    known = True
+    for key, word, valid in (
+        ("method.name", recipe.method.name, METHODS),
+        ("method.advantage", recipe.method.advantage, ADVANTAGES),
+    ):
+        if word is not None and word not in valid:
+            known = False
+            yield (key,), f"Found {quote(word)}; expected {either(sorted(valid))}.{nearest(word, valid)}"
+    if known:
+        try:
+            resolve(recipe.method)
+        except InputError as error:  # an option that the advantage has no use for
+            key, _, text = str(error).partition(": ")
+            yield (key, "method.advantage", "method.name"), text
+
+
+def _around(number: int, fitting: list[int]) -> list[int]:
+    """The nearest of `fitting` at or below `number` and the nearest above it, without zeros."""
+    below = [size for size in fitting if 0 < size <= number]
+    above = [size for size in fitting if size > number]
+    return [*([max(below)] if below else []), *([min(above)] if above else [])]
+
+
+def _or(numbers: list[int]) -> str:
+    return either([str(number) for number in numbers])

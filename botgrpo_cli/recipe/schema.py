@@ -1,0 +1,223 @@
+"""The recipe: every key there is, its type, its bounds and what it means.
+
+Attribute docstrings are the help that `botgrpo recipes show` prints above each key. Source of a value
+("paper" or "our choice") stands in recipes/README.md and above each key of the shipped recipes. What spans more
+than one key is in `checks.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Weight = Annotated[float, Field(ge=0.0, le=10.0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, frozen=True)
+
+
+class TaskConfig(Section):
+    name: Literal["react"] = "react"
+    """The task."""
+    prompts: Literal["briefs", "easy-briefs", "generated"] = "briefs"
+    """Prompt set: all written app briefs, only the easy ones, or the tiny scale's generated specs."""
+    instruction: str = (
+        "Write a React component for the brief below. Answer with exactly one ```jsx code block that holds one "
+        "file with a default export. Import from 'react' only.\n\nBrief: {brief}"
+    )
+    """The user message; `{brief}` stands for the prompt's text."""
+    workers: Count = 2
+    """Node worker processes that compile and lint."""
+    timeout: Annotated[float, Field(gt=0, le=120)] = 10.0
+    """Seconds a worker may take for one sample before it is killed and the sample tried once more."""
+
+
+class LoraConfig(Section):
+    rank: Count = 16
+    """Rank of the adapters."""
+    alpha: Annotated[float, Field(gt=0)] = 32.0
+    """Scale numerator: adapters are multiplied by alpha / rank."""
+    targets: Literal["all-linear"] | list[str] = "all-linear"
+    """Module names that get adapters; all-linear leaves out the output head."""
+
+
+class PolicyConfig(Section):
+    model: str = "Qwen/Qwen2.5-3B-Instruct"
+    """Hub id, local folder, .gguf file, `tiny:NAME` (in the package) or `small:NAME` (see `botgrpo setup small`)."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """auto: bfloat16 where the device computes it natively, else float32."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:N or mps."""
+    lora: LoraConfig | None = None
+    """Adapter training; null trains every weight."""
+    gradient_checkpointing: bool = False
+    """Recompute activations in the backward pass: less memory, about a third more time."""
+
+
+class MethodConfig(Section):
+    name: str = "bot-grpo"
+    """An entry of the method registry; every key below overrides one part of that entry."""
+    local_weight: Weight = 0.5
+    """w_local in r_kt = R_k + w_local * local_kt; all methods see the same rewards."""
+    weights: Literal["inverse-length", "uniform"] | None = None
+    """Token weights in the bag."""
+    credit: Literal["immediate", "to-go"] | None = None
+    """immediate: a token's own reward; to-go: the mean of the rewards from the token on."""
+    advantage: str | None = None
+    """Name of an advantage function."""
+    ratio: Literal["token", "sequence"] | None = None
+    """Level of the importance ratio."""
+    clip_low: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Lower clip: ratios below 1 - clip_low get no gradient when the advantage is negative."""
+    clip_high: Annotated[float, Field(gt=0, lt=10)] | None = None
+    """Upper clip: ratios above 1 + clip_high get no gradient when the advantage is positive."""
+    aggregation: Literal["sequence-mean", "token-mean", "constant"] | None = None
+    """How token losses become one number."""
+
+
+class TermConfig(Section):
+    weight: Weight
+    """Weight of this global term; the term itself lies in [0, 1]. 0 only logs it."""
+
+
+class LocalConfig(Section):
+    compile_error: Share = 1.0
+    """Penalty of a line with a compile error."""
+    lint_error: Share = 0.6
+    """Penalty of a line with an ESLint error."""
+    lint_warning: Share = 0.2
+    """Penalty of a line with an ESLint warning."""
+
+
+class SpreadConfig(Section):
+    kind: Literal["exponential", "linear", "none"] = "exponential"
+    """How a line's penalty softens over nearby lines."""
+    half_life: Annotated[float, Field(gt=0)] = 1.0
+    """Lines after which an exponential penalty has halved; a linear one reaches zero at twice this distance."""
+
+
+class RewardConfig(Section):
+    format: TermConfig = TermConfig(weight=0.2)
+    """1 when exactly one code block was found and closed, 0.5 when found but unclosed or not alone."""
+    clean_lines: TermConfig = TermConfig(weight=0.3)
+    """Share of code lines before the first compile error; 1 when it compiles. Gives weak models a signal."""
+    compile: TermConfig = TermConfig(weight=1.0)
+    """1 when esbuild builds the component."""
+    lint: TermConfig = TermConfig(weight=0.3)
+    """1 for no ESLint finding, falling with each error and warning; 0 when it does not parse."""
+    content: TermConfig = TermConfig(weight=0.0)
+    """Share of what the brief asks for that stands in the compiled source."""
+    local: LocalConfig = LocalConfig()
+    """Penalties of lines, the token-level signal; each in [0, 1]."""
+    spread: SpreadConfig = SpreadConfig()
+    """The spatial decay of the penalties over nearby lines."""
+
+
+class SamplingConfig(Section):
+    prompts: Count = 8
+    """Prompts a step."""
+    group_size: Annotated[int, Field(ge=2)] = 8
+    """Rollouts a prompt (K in the paper)."""
+    max_new_tokens: Count = 256
+    """Tokens after which a rollout is truncated."""
+    temperature: Annotated[float, Field(gt=0, le=5)] = 1.0
+    """Sampling temperature; also divides the logits in the objective."""
+
+
+class TrainingConfig(Section):
+    steps: Count = 60
+    """Updates; each samples prompts x group_size fresh rollouts."""
+    learning_rate: Annotated[float, Field(gt=0, le=1)] = 1e-6
+    """AdamW step size after warm-up, constant."""
+    warmup_steps: Annotated[int, Field(ge=0)] = 0
+    """Updates over which the learning rate rises linearly."""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    """Decoupled weight decay."""
+    max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
+    """Global gradient norm is clipped to this."""
+    micro_batch: Count = 16
+    """Rollouts a forward-backward pass; changes memory and speed, never the update."""
+    inner_epochs: Count = 1
+    """Passes over each batch of rollouts; above 1 the ratio leaves 1 and clipping acts."""
+    kl: Annotated[float, Field(ge=0)] = 0.0
+    """Coefficient of the k3 KL to the starting policy; 0 keeps no reference model in memory."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of everything random in the run."""
+    threads: Annotated[int, Field(ge=0)] = 0
+    """torch threads; 0 takes what the machine has."""
+
+
+class EvaluationConfig(Section):
+    every: Count = 5
+    """Steps between evaluations on held-out prompts; the start and the end are always evaluated."""
+    prompts: Count = 96
+    """Held-out prompts, the same ones at every evaluation."""
+    samples: Count = 1
+    """Completions a prompt."""
+    temperature: Annotated[float, Field(gt=0, le=5)] = 1.0
+    """Sampling temperature of the evaluation."""
+    max_new_tokens: Count | None = None
+    """Token limit of the evaluation; null takes the one of `sampling`."""
+
+
+class CheckpointConfig(Section):
+    every: Count = 20
+    """Steps between checkpoints; the end and Ctrl-C always write one."""
+    keep_last: Count = 2
+    """Checkpoints kept."""
+
+
+class Parts(Section):
+    """The sections of a recipe: what a `scales:` block of a recipe file may hold."""
+
+    task: TaskConfig = TaskConfig()
+    """What the policy learns to do, and how its answers are checked."""
+    policy: PolicyConfig = PolicyConfig()
+    """The model that is trained."""
+    method: MethodConfig = MethodConfig()
+    """How rewards become an update."""
+    reward: RewardConfig = RewardConfig()
+    """Weights of the global terms and penalties of single lines."""
+    sampling: SamplingConfig = SamplingConfig()
+    """The rollouts of a step."""
+    training: TrainingConfig = TrainingConfig()
+    """The updates."""
+    evaluation: EvaluationConfig = EvaluationConfig()
+    """How progress is measured on held-out prompts."""
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    """What is kept to resume from."""
+
+
+class Recipe(Parts):
+    """One run, complete. `name` and `scale` are filled in by the loader."""
+
+    name: str = "recipe"
+    """Name of the recipe, from its file."""
+    scale: Literal["paper", "small", "tiny"] = "paper"
+    """The scale that was overlaid."""
+
+
+class ScaleBlocks(Section):
+    """What a recipe changes at each scale."""
+
+    paper: Parts = Parts()
+    """Only at the scale of the paper."""
+    small: Parts = Parts()
+    """Only with the small pretrained model."""
+    tiny: Parts = Parts()
+    """Only with the policy in the package."""
+
+
+class RecipeFileKeys(Recipe):
+    """What a recipe file may hold: the keys of a recipe, and three that only the loader reads."""
+
+    extends: str | None = None
+    """Name or path of the recipe that this one changes; a path is relative to the file."""
+    scales: ScaleBlocks = ScaleBlocks()
+    """Changes that hold at one scale only."""
+    resolved: bool = False
+    """true in the recipe of a run's folder: every key is final and no overlay is applied again."""

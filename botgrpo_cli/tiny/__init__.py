@@ -1,0 +1,24 @@
+"""The tiny scale: 1-2 M-parameter policies whose weights the package carries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from botgrpo_cli.errors import InputError, nearest
+
+WEIGHTS = Path(__file__).parent / "weights"
+
+
+def weights_folder(name: str) -> Path:
+    """Folder of the shipped policy `name`, in the layout that `from_pretrained` reads.
+
+    Raises:
+        InputError: there is no such policy in the package.
+    """
+    there = sorted(p.parent.name for p in WEIGHTS.glob("*/config.json"))
+    if name not in there:
+        raise InputError(
+            f"policy.model is 'tiny:{name}', but the package carries {', '.join('tiny:' + n for n in there) or 'none'}."
+            + nearest(name, there)
+        )
+    return WEIGHTS / name

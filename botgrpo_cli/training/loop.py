@@ -1,0 +1,229 @@
+"""The training loop: sample, score, advantages, update, record. It knows nothing of terminals."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from botgrpo_cli.errors import RunError
+from botgrpo_cli.methods.advantages import group_statistics
+from botgrpo_cli.methods.registry import Method
+from botgrpo_cli.policy.decode import Decoder
+from botgrpo_cli.policy.load import Policy
+from botgrpo_cli.recipe.schema import Recipe
+from botgrpo_cli.records.write import RunWriter
+from botgrpo_cli.tasks.base import Prompt, Task
+from botgrpo_cli.training.batches import held_out_of_run, prompts_of_step
+from botgrpo_cli.training.checkpoint import save_checkpoint
+from botgrpo_cli.training.interrupt import Interrupts
+from botgrpo_cli.training.rollouts import Batch, collect, summarise, token_rewards
+from botgrpo_cli.training.update import make_optimizer, update
+
+MAX_SKIPPED = 5  # non-finite gradients in a row after which the run stops
+QUIET_STEPS = 3  # steps in a row without any signal after which the run warns
+SAMPLES_A_STEP = 2  # training rollouts a step that go to samples.jsonl
+SAMPLES_AN_EVALUATION = 4
+
+
+class Reporter(Protocol):
+    """What a run tells the outside; the command line draws a progress bar from it."""
+
+    def stepped(self, step: int, metrics: dict[str, float]) -> None: ...
+
+    def evaluated(self, step: int, metrics: dict[str, float]) -> None: ...
+
+    def note(self, sentence: str) -> None: ...
+
+
+@dataclass
+class Trainer:
+    """One run. Everything random depends on (seed, step) alone, so `step` and the weights are its whole state."""
+
+    recipe: Recipe
+    policy: Policy
+    decoder: Decoder
+    task: Task
+    method: Method
+    writer: RunWriter
+    reporter: Reporter
+    step: int = 0  # updates done
+    interrupts: Interrupts = field(default_factory=Interrupts)
+
+    def __post_init__(self) -> None:
+        self.optimizer = make_optimizer(self.policy, self.recipe.training)
+        # Taken before a checkpoint is loaded: the reference of the KL is where the run started.
+        self.reference = self.policy.snapshot() if self.recipe.training.kl > 0 else None
+        self.train_prompts = self.task.prompts("train")
+        self.held_out = held_out_of_run(self.task.prompts("held-out"), count=self.recipe.evaluation.prompts)
+        self.skipped_in_a_row = 0
+        self.recent: deque[dict[str, float]] = deque(maxlen=QUIET_STEPS)
+        self.saved_at: int | None = None
+
+    @property
+    def folder(self) -> Path:
+        return self.writer.folder
+
+    def run(self, evaluated_at: int | None = None) -> None:
+        """Train up to `training.steps`; `evaluated_at` is the last step whose evaluation is on disk already.
+
+        Raises:
+            KeyboardInterrupt: after the state was saved.
+            RunError: the run can't go on; the last checkpoint is kept.
+        """
+        with self.interrupts.watching():
+            try:
+                if self._due(self.step) and evaluated_at != self.step:
+                    self.evaluate()
+                while self.step < self.recipe.training.steps:
+                    self.train_step()
+                    if self._due(self.step):
+                        self.evaluate()
+                    if self.step % self.recipe.checkpoint.every == 0:
+                        self.save()
+                self.save()
+            except KeyboardInterrupt:
+                self.save()
+                raise
+
+    def _due(self, step: int) -> bool:
+        return step % self.recipe.evaluation.every == 0 or step == self.recipe.training.steps
+
+    def save(self) -> None:
+        if self.saved_at == self.step:
+            return
+        with self.interrupts.shield():
+            keep = self.recipe.checkpoint.keep_last
+            save_checkpoint(self.folder, self.policy, self.optimizer, step=self.step, keep_last=keep)
+            self.saved_at = self.step
+
+    def train_step(self) -> None:
+        """One update and its rows: all of them, or, when interrupted, none."""
+        step, recipe, config = self.step + 1, self.recipe, self.recipe.training
+        prompts = prompts_of_step(self.train_prompts, count=recipe.sampling.prompts, seed=config.seed, step=step)
+        batch = self._collect(prompts, step=step, group_size=recipe.sampling.group_size)
+        rewards, mask = token_rewards(batch, recipe.method.local_weight)  # [B, T]
+        started = time.perf_counter()
+        advantages = self.method.compute(rewards, mask, batch.group)  # [B, T]
+        ready = time.perf_counter()
+        with contextlib.ExitStack() as uninterrupted:
+            metrics = update(
+                self.policy,
+                self.optimizer,
+                self.method,
+                batch,
+                advantages,
+                config=config,
+                temperature=recipe.sampling.temperature,
+                max_new_tokens=recipe.sampling.max_new_tokens,
+                step=step,
+                reference=self.reference,
+                before_weights_move=lambda: uninterrupted.enter_context(self.interrupts.shield()),
+            )
+            self.decoder.refresh()
+            metrics |= summarise(batch) | group_statistics(rewards, mask, batch.group)
+            metrics |= self._timings(batch, advantage=ready - started, update=time.perf_counter() - ready)
+            self._record(step, "train", metrics, batch, advantages, SAMPLES_A_STEP)
+            self.step = step
+        self.reporter.stepped(step, metrics)
+        self._watch(metrics)
+
+    def _timings(self, batch: Batch, *, advantage: float, update: float) -> dict[str, float]:
+        seconds = batch.seconds_sample + batch.seconds_score + advantage + update
+        return {
+            "seconds_sample": batch.seconds_sample,
+            "seconds_score": batch.seconds_score,
+            "seconds_advantage": advantage,
+            "seconds_update": update,
+            "tokens_per_second": sum(batch.lengths) / seconds,
+        }
+
+    def _collect(self, prompts: list[Prompt], *, step: int | str, group_size: int, evaluation: bool = False) -> Batch:
+        recipe = self.recipe
+        limit = recipe.sampling.max_new_tokens
+        if evaluation:
+            limit = recipe.evaluation.max_new_tokens or limit
+        return collect(
+            self.policy,
+            self.decoder,
+            self.task,
+            prompts,
+            group_size=group_size,
+            max_new_tokens=limit,
+            temperature=recipe.evaluation.temperature if evaluation else recipe.sampling.temperature,
+            seed=recipe.training.seed,
+            step=step,
+        )
+
+    def evaluate(self) -> dict[str, float]:
+        """Sample the held-out prompts; their random streams are the same at every evaluation of a seed."""
+        batch = self._collect(
+            self.held_out, step="held-out", group_size=self.recipe.evaluation.samples, evaluation=True
+        )
+        metrics = summarise(batch) | {"prompts": float(len(self.held_out))}
+        with self.interrupts.shield():
+            self._record(self.step, "held-out", metrics, batch, None, SAMPLES_AN_EVALUATION)
+        self.reporter.evaluated(self.step, metrics)
+        return metrics
+
+    def _record(
+        self,
+        step: int,
+        split: str,
+        metrics: dict[str, float],
+        batch: Batch,
+        advantages: torch.Tensor | None,
+        count: int,
+    ) -> None:
+        self.writer.metrics(step, [(split, name, value) for name, value in metrics.items()])
+        chosen = np.linspace(0, len(batch.rollouts) - 1, count).astype(int)  # spread over the groups
+        rows = [sample_row(batch, int(i), split, None if advantages is None else advantages[i]) for i in chosen]
+        self.writer.samples(step, rows)
+
+    def _watch(self, metrics: dict[str, float]) -> None:
+        self.skipped_in_a_row = self.skipped_in_a_row + 1 if metrics["skipped_steps"] else 0
+        if self.skipped_in_a_row >= MAX_SKIPPED:
+            raise RunError(
+                f"The gradient norm was not finite in {MAX_SKIPPED} steps in a row, so the run stopped at step "
+                f"{self.step}. A lower training.learning_rate or policy.dtype=float32 usually helps."
+            )
+        self.recent.append(metrics)
+        if len(self.recent) < QUIET_STEPS:
+            return
+        truncated = all(m.get("truncated", 0.0) == 1.0 for m in self.recent)
+        flat = all(m["zero_spread"] == 1.0 for m in self.recent)
+        if truncated or flat:
+            why = "every completion was truncated (raise sampling.max_new_tokens)" if truncated else (
+                "no group had any spread in its rewards (an easier prompt set or a graded term would give some)"
+            )
+            self.reporter.note(f"Nothing is being learnt: in the last {QUIET_STEPS} steps {why}.")
+            self.writer.event(f"warning at step {self.step}: {why}")
+            self.recent.clear()
+
+
+def sample_row(batch: Batch, index: int, split: str, advantages: torch.Tensor | None) -> dict[str, Any]:
+    """One rollout for samples.jsonl: prompt, text, terms, diagnostics; for training also the token advantages."""
+    scored, rollout, prompt = batch.scored[index], batch.rollouts[index], batch.prompts[index]
+    row: dict[str, Any] = {
+        "split": split,
+        "prompt_id": prompt.id,
+        "prompt": prompt.text,
+        "rollout": index,
+        "finished": rollout.finished,
+        "tokens": len(rollout.ids),
+        "reward": scored.reward,
+        "terms": scored.terms,
+        "metrics": scored.metrics,
+        **scored.detail,
+    }
+    if advantages is not None:
+        row["ids"] = rollout.ids
+        row["local"] = [round(v, 4) for v in scored.local]
+        row["advantages"] = [round(v, 4) for v in advantages[: len(rollout.ids)].tolist()]
+    return row

@@ -1,0 +1,198 @@
+"""Putting a run together from a recipe: what is checked, in which order, and what is written first."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from botgrpo_cli.errors import InputError
+from botgrpo_cli.methods.registry import Method, resolve
+from botgrpo_cli.policy.decode import Decoder, choose_decoder
+from botgrpo_cli.policy.load import Policy, load_policy
+from botgrpo_cli.recipe.checks import check_counts
+from botgrpo_cli.recipe.load import dump_recipe, load_recipe
+from botgrpo_cli.recipe.schema import Recipe
+from botgrpo_cli.records.manifest import git_state, hardware, read_manifest, software, write_manifest
+from botgrpo_cli.records.read import read_metrics
+from botgrpo_cli.records.schema import RunLabels
+from botgrpo_cli.records.write import RunWriter, write_atomic
+from botgrpo_cli.tasks.base import Task
+from botgrpo_cli.tasks.registry import make_task
+from botgrpo_cli.training.checkpoint import list_checkpoints, load_checkpoint
+from botgrpo_cli.training.loop import Reporter, Trainer
+from botgrpo_cli.training.plan import Plan, make_plan
+
+RECIPE_FILE = "recipe.yaml"
+
+
+@dataclass
+class Prepared:
+    """Everything a run needs, loaded and checked; nothing is written yet."""
+
+    recipe: Recipe
+    policy: Policy
+    decoder: Decoder
+    task: Task
+    method: Method
+    plan: Plan
+    out: Path
+
+    def close(self) -> None:
+        self.task.close()
+
+
+def default_out(recipe: Recipe) -> Path:
+    return Path("results") / f"{recipe.name}-{recipe.scale}-{recipe.method.name}-seed{recipe.training.seed}"
+
+
+def prepare(recipe: Recipe, out: Path, *, say: Callable[[str], None] = lambda _: None) -> Prepared:
+    """Load policy, task and method, and check what can only be checked with them loaded.
+
+    Raises:
+        InputError: anything that would stop the run later.
+    """
+    import torch
+
+    method = resolve(recipe.method)
+    if recipe.training.threads:
+        torch.set_num_threads(recipe.training.threads)
+    say(f"Loading {recipe.policy.model}.")
+    policy = load_policy(recipe.policy, scale=recipe.scale)
+    say("Starting the compiler and the linter.")
+    task = make_task(recipe, say)
+    try:
+        train, held_out = task.prompts("train"), task.prompts("held-out")
+        check_counts(recipe, train=len(train), held_out=len(held_out))
+        lengths = [len(policy.encode(p.text)) for p in (*train, *held_out)]
+        limit = max(recipe.sampling.max_new_tokens, recipe.evaluation.max_new_tokens or 0)
+        if max(lengths) + limit > policy.context_length:
+            raise InputError(
+                f"The longest prompt has {max(lengths)} tokens, and with {limit} new ones it does not fit into the "
+                f"policy's context of {policy.context_length}. sampling.max_new_tokens and evaluation.max_new_tokens "
+                f"may be {policy.context_length - max(lengths)} at most."
+            )
+        plan = make_plan(recipe, policy, prompt_tokens=round(sum(lengths) / len(lengths)))
+        return Prepared(recipe, policy, choose_decoder(policy), task, method, plan, out)
+    except BaseException:
+        task.close()
+        raise
+
+
+def start(prepared: Prepared, reporter: Reporter, *, study: str = "", arm: str = "") -> Trainer:
+    """Write the first files of a new run.
+
+    Raises:
+        InputError: the folder holds something already.
+    """
+    writer = RunWriter.create(prepared.out, labels_of(prepared, study, arm))
+    write_atomic(prepared.out / RECIPE_FILE, dump_recipe(prepared.recipe).encode())
+    write_manifest(prepared.out, manifest_of(prepared))
+    writer.event("started")
+    return trainer_of(prepared, writer, reporter)
+
+
+def resume(prepared: Prepared, reporter: Reporter, *, study: str = "", arm: str = "") -> tuple[Trainer, int | None]:
+    """Go on from the last checkpoint of the run in `prepared.out`.
+
+    Returns the trainer and the step whose evaluation is on disk already, or None.
+    Raises:
+        InputError: there is no run, or its recipe is another one (the difference is shown).
+    """
+    refuse_other_recipe(prepared.recipe, prepared.out)
+    writer = RunWriter.resume(prepared.out, labels_of(prepared, study, arm))
+    trainer = trainer_of(prepared, writer, reporter)
+    checkpoints = list_checkpoints(prepared.out)
+    if checkpoints:
+        load_checkpoint(checkpoints[-1], prepared.policy, trainer.optimizer)
+        prepared.decoder.refresh()
+        trainer.step = trainer.saved_at = checkpoints[-1].step
+    # A run killed before its first checkpoint starts again, with nothing on disk.
+    writer.truncate_after(trainer.step if checkpoints else -1)
+    rows = read_metrics(prepared.out)
+    done = rows[(rows["split"] == "held-out") & (rows["step"] == trainer.step)]
+    write_atomic(prepared.out / RECIPE_FILE, dump_recipe(prepared.recipe).encode())  # steps may have been raised
+    writer.event(f"resumed at step {trainer.step}")
+    return trainer, trainer.step if len(done) else None
+
+
+def refuse_occupied(out: Path) -> None:
+    """Say at once, before anything is loaded, that a folder is taken."""
+    if not out.is_dir() or any(out.iterdir()):
+        raise InputError(f"{out} holds something already. Add --resume to go on with it, or name another folder with --out.")
+
+
+def refuse_other_recipe(recipe: Recipe, out: Path) -> None:
+    """Only the number of steps, threads and workers may differ from what the run was started with."""
+    path = out / RECIPE_FILE
+    if not path.is_file():
+        raise InputError(f"There is no run in {out} to resume. Leave --resume out to start one there.")
+    before = load_recipe(str(path)).recipe
+
+    def comparable(r: Recipe) -> list[str]:
+        training = r.training.model_copy(update={"steps": 1, "threads": 0})
+        task = r.task.model_copy(update={"workers": 1})
+        return dump_recipe(r.model_copy(update={"training": training, "task": task, "name": ""})).splitlines()
+
+    changes = [
+        line
+        for line in difflib.unified_diff(comparable(before), comparable(recipe), lineterm="", n=0)
+        if line[:1] in "+-" and line[:3] not in ("+++", "---")
+    ]
+    if changes:
+        raise InputError(
+            f"{out} holds a run of another recipe; it can't be resumed with these changes (- before, + now):\n  "
+            + "\n  ".join(changes)
+            + "\nName another folder with --out to start a new run."
+        )
+
+
+def trainer_of(prepared: Prepared, writer: RunWriter, reporter: Reporter) -> Trainer:
+    p = prepared
+    return Trainer(p.recipe, p.policy, p.decoder, p.task, p.method, writer, reporter)
+
+
+def labels_of(prepared: Prepared, study: str, arm: str) -> RunLabels:
+    recipe = prepared.recipe
+    return RunLabels(
+        run=prepared.out.name,
+        task=recipe.task.name,
+        method=recipe.method.name,
+        base_model=recipe.policy.model,
+        scale=recipe.scale,
+        seed=recipe.training.seed,
+        study=study,
+        arm=arm,
+    )
+
+
+def manifest_of(prepared: Prepared) -> dict[str, Any]:
+    recipe = prepared.recipe
+    return {
+        "status": "running",
+        "recipe": recipe.name,
+        "scale": recipe.scale,
+        "method": recipe.method.name,
+        "seed": recipe.training.seed,
+        "software": software(),
+        "git": git_state(Path(__file__).parent),
+        "hardware": hardware(),
+        "policy": prepared.policy.describe(),
+        "toolchain": prepared.task.versions(),
+        "data": {split: len(prepared.task.prompts(split)) for split in ("train", "held-out")},
+        "heuristic": [],
+        "simulated": [],
+        "wall_seconds": 0.0,
+    }
+
+
+def finish_manifest(out: Path, status: str, started: float, trainer: Trainer) -> None:
+    """Record how the run ended; wall time adds up over resumed sessions."""
+    data = read_manifest(out)
+    data["status"] = status
+    data["wall_seconds"] = round(float(data["wall_seconds"]) + time.monotonic() - started, 1)
+    data["steps_done"] = trainer.step
+    write_manifest(out, data)
