@@ -13,11 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,9 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the policy is local: nothing is 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import torch
-import transformers
-import trl
+from common import Step, machine, show, summary
 from datasets import Dataset
 from rich.console import Console
-from rich.table import Table
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
@@ -64,19 +62,6 @@ class Load:
     def policy(self) -> Policy:
         """A copy of the policy of its own, float32 on the CPU, every weight trained."""
         return load_policy(PolicyConfig(model=self.model, dtype="float32", device="cpu"))
-
-
-@dataclass(frozen=True)
-class Step:
-    """One measured step; `parts` are seconds and add up to `seconds`."""
-
-    tokens: int  # completion tokens, end tokens included
-    seconds: float
-    parts: dict[str, float]
-
-    @property
-    def speed(self) -> float:
-        return self.tokens / self.seconds
 
 
 def reward(data: bytes) -> float:
@@ -154,15 +139,21 @@ class Ours:
         )
         self.decoder.refresh()
         ended = time.perf_counter()
-        parts = {"sample": sampled - started, "advantages": ready - sampled, "update": ended - ready}
+        parts = {
+            "sample": sampled - started - batch.seconds_score,
+            "score": batch.seconds_score,
+            "advantages": ready - sampled,
+            "update": ended - ready,
+        }
         return Step(sum(batch.lengths), ended - started, parts)
 
 
 class Theirs(TrainerCallback):
     """TRL's own `train()`. A step runs from its `on_step_begin` (before the generation, which is part of the first
-    micro-batch) to its `on_step_end` (after the optimizer): what TRL does between steps is not counted."""
+    micro-batch) to its `on_step_end` (after the optimizer); what TRL does between steps is not counted, and there
+    `between` runs, which says whether another step follows."""
 
-    def __init__(self, load: Load, folder: str, between: Any) -> None:
+    def __init__(self, load: Load, folder: str, between: Callable[[], bool]) -> None:
         self.load, self.between = load, between
         self.done: list[Step] = []
         self.tokens = 0
@@ -240,7 +231,6 @@ def measure(load: Load, rounds: int) -> dict[str, list[Step]]:
     ours, ours_done = Ours(load), []
 
     def our_turn() -> bool:
-        """Runs inside TRL's loop, between two of its steps; says whether another round follows."""
         ours_done.append(ours.step())
         return len(ours_done) <= rounds
 
@@ -254,64 +244,11 @@ def measure(load: Load, rounds: int) -> dict[str, list[Step]]:
     return done
 
 
-def median_step(steps: list[Step]) -> dict[str, Any]:
-    """Medians over the rounds; `speed` in completion tokens per second, all other times in seconds a step."""
-    return {
-        "speed": statistics.median(s.speed for s in steps),
-        "tokens": statistics.median(s.tokens for s in steps),
-        "seconds": statistics.median(s.seconds for s in steps),
-        "parts": {name: statistics.median(s.parts[name] for s in steps) for name in steps[0].parts},
-    }
-
-
-def summary(done: dict[str, list[Step]]) -> dict[str, Any]:
-    pairs = [a.speed / b.speed for a, b in zip(done["botgrpo"], done["trl"], strict=True)]
-    ours, theirs = median_step(done["botgrpo"]), median_step(done["trl"])
-    return {
-        "botgrpo": ours,
-        "trl": theirs,
-        "ratio": ours["speed"] / theirs["speed"],
-        "ratio_of_rounds": [min(pairs), statistics.median(pairs), max(pairs)],
-        "steps": {side: [asdict(step) for step in steps] for side, steps in done.items()},
-    }
-
-
-def machine(threads: int) -> dict[str, Any]:
-    return {
-        "cpu": cpu_model(),
-        "cores": os.cpu_count(),
-        "threads": threads,
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "trl": trl.__version__,
-    }
-
-
-def cpu_model() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else "unknown"
-
-
-def show(console: Console, setting: str, result: dict[str, Any]) -> None:
-    table = Table(title=f"{setting}: {SETTINGS[setting]}", title_justify="left")
-    for heading in ("", "tokens/s", "tokens a step", "seconds a step", "of which"):
-        table.add_column(heading, justify="left" if heading in ("", "of which") else "right")
-    for side in ("trl", "botgrpo"):
-        row = result[side]
-        parts = ", ".join(f"{name} {seconds:.3f}" for name, seconds in row["parts"].items())
-        table.add_row(side, f"{row['speed']:,.0f}", f"{row['tokens']:,.0f}", f"{row['seconds']:.3f}", parts)
-    console.print(table)
-    low, middle, high = result["ratio_of_rounds"]
-    console.print(
-        f"ratio of the medians {result['ratio']:.2f}; of single rounds: median {middle:.2f}, range {low:.2f}-{high:.2f}\n"
-    )
-
-
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--policy", default="tiny:react-qwen2", help="as policy.model of a recipe (default %(default)s)")
+    parser.add_argument(
+        "--policy", default="tiny:react-qwen2", help="as policy.model of a recipe (default %(default)s)"
+    )
     parser.add_argument("--threads", type=int, default=1, help="torch threads of both sides (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="measured steps of each side (default %(default)s)")
     parser.add_argument("--prompts", type=int, default=8, help="prompts a step (default %(default)s)")
@@ -329,7 +266,7 @@ def main() -> None:
     chosen = options()
     torch.set_num_threads(chosen.threads)
     console = Console(highlight=False, width=120)
-    facts = machine(chosen.threads)
+    facts = machine(chosen.threads, ("torch", "transformers", "trl"))
     console.print(", ".join(f"{name} {value}" for name, value in facts.items()))
     console.print(
         f"{chosen.policy}: {chosen.prompts} prompts x {chosen.group_size} rollouts, at most {chosen.tokens} tokens, "
@@ -346,7 +283,7 @@ def main() -> None:
             full_length=setting == "full",
         )
         results[setting] = summary(measure(load, chosen.rounds))
-        show(console, setting, results[setting])
+        show(console, f"{setting}: {SETTINGS[setting]}", results[setting])
     if chosen.json:
         arguments = {key: value for key, value in vars(chosen).items() if key != "json"}
         chosen.json.write_text(json.dumps({"machine": facts, "options": arguments, **results}, indent=1) + "\n")

@@ -49,7 +49,9 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     return wrapped
 
 
-def make_policy(family: str = "qwen2", *, dtype: torch.dtype = torch.float32, seed: int = 0, lora: bool = False) -> Policy:
+def make_policy(
+    family: str = "qwen2", *, dtype: torch.dtype = torch.float32, seed: int = 0, lora: bool = False
+) -> Policy:
     """A randomly initialised policy of a family, wide awake: initial weights large enough for peaked logits."""
     tokenizer = make_tokenizer()
     torch.manual_seed(seed)
@@ -64,7 +66,9 @@ def make_policy(family: str = "qwen2", *, dtype: torch.dtype = torch.float32, se
             for name, p in model.named_parameters():
                 if "lora_B" in name:
                     p.normal_(0, 0.2)
-    return Policy(model, tokenizer, torch.device("cpu"), dtype, frozenset({0, 2}), f"random-{family}", TokenBytes(tokenizer))
+    return Policy(
+        model, tokenizer, torch.device("cpu"), dtype, frozenset({0, 2}), f"random-{family}", TokenBytes(tokenizer)
+    )
 
 
 @pytest.fixture

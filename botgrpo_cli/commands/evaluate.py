@@ -9,22 +9,35 @@ import typer
 from rich.table import Table
 
 from botgrpo_cli.commands.options import ScaleOption, SeedOption
-from botgrpo_cli.console import console
+from botgrpo_cli.console import console, progress_console
 from botgrpo_cli.errors import InputError, nearest
 
 SPLITS = ("held-out", "train")
 
 
 def evaluate(
-    subject: Annotated[str, typer.Argument(metavar="RUN_OR_MODEL", help="A run's folder, a checkpoint in it, a hub id, a model folder, tiny:NAME or small:NAME.")],
-    recipe: Annotated[str | None, typer.Option(help="Recipe that says how to prompt and score.", show_default="the run's, else react_qwen")] = None,
+    subject: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN_OR_MODEL",
+            help="A run's folder, a checkpoint in it, a hub id, a model folder, tiny:NAME or small:NAME.",
+        ),
+    ],
+    recipe: Annotated[
+        str | None,
+        typer.Option(help="Recipe that says how to prompt and score.", show_default="the run's, else react_qwen"),
+    ] = None,
     scale: ScaleOption = None,
     split: Annotated[str, typer.Option(help="held-out or train.")] = "held-out",
     prompts: Annotated[int | None, typer.Option(min=1, help="How many prompts.", show_default="the recipe's")] = None,
-    samples: Annotated[int | None, typer.Option(min=1, help="Completions a prompt.", show_default="the recipe's, else enough for --k")] = None,
+    samples: Annotated[
+        int | None, typer.Option(min=1, help="Completions a prompt.", show_default="the recipe's, else enough for --k")
+    ] = None,
     k: Annotated[str | None, typer.Option("--k", metavar="1,2,4", help="Also print pass@k for these k.")] = None,
     seed: SeedOption = None,
-    out: Annotated[Path | None, typer.Option(help="CSV file.", show_default="evaluation.csv in the run's folder, else here")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="CSV file.", show_default="evaluation.csv in the run's folder, else here")
+    ] = None,
 ) -> None:
     """Sample completions for held-out prompts and print rates with 95 % intervals over prompts."""
     if split not in SPLITS:
@@ -38,7 +51,7 @@ def evaluate(
     if ks and max(ks) > count:
         raise InputError(f"--k {max(ks)} needs at least as many samples a prompt, and --samples is {count}.")
     terminal = console()
-    with terminal.status("Loading.") as status:
+    with progress_console().status("Loading.") as status:
         policy = library.load_subject(found)
         task = make_task(found.recipe, status.update)
         try:

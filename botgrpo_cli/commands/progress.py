@@ -35,7 +35,9 @@ class ProgressReporter:
         self.progress.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.progress.stop()
 
     def stepped(self, step: int, metrics: dict[str, float]) -> None:
@@ -48,7 +50,9 @@ class ProgressReporter:
         self.progress.update(self.task, held_out=f"held-out {self.label} {value:.0%}")
         bar = "█" * round(30 * value) + "░" * (30 - round(30 * value))
         extra = f"reward {metrics['reward']:.2f}, {metrics['length']:.0f} tokens, truncated {metrics['truncated']:.0%}"
-        self.progress.console.print(f"step {step:>4}  held-out {self.label} {value:>5.1%}  {bar}  {extra}", highlight=False)
+        self.progress.console.print(
+            f"step {step:>4}  held-out {self.label} {value:>5.1%}  {bar}  {extra}", highlight=False
+        )
 
     def note(self, sentence: str) -> None:
         self.progress.console.print(f"[yellow]{sentence}[/yellow]", highlight=False)

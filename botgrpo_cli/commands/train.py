@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from botgrpo_cli.commands.options import MethodOption, RecipeArgument, ScaleOption, SeedOption, SetOption, StepsOption
+from botgrpo_cli.console import console, error_console, progress_console
+
+if TYPE_CHECKING:
+    from botgrpo_cli.training.run import Prepared
 
 
 def train(
@@ -21,9 +25,15 @@ def train(
     seed: SeedOption = None,
     steps: StepsOption = None,
     method: MethodOption = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run.", show_default="results/RECIPE-SCALE-METHOD-seedN")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in the run's folder.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Load and check everything, print the plan, train nothing.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the run.", show_default="results/RECIPE-SCALE-METHOD-seedN")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the last checkpoint in the run's folder.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Load and check everything, print the plan, train nothing.")
+    ] = False,
 ) -> None:
     """Train a policy as RECIPE says and write its metrics, samples and checkpoints.
 
@@ -33,7 +43,8 @@ def train(
 
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     loaded = load_recipe(recipe, scale=scale, sets=sets or (), seed=seed, steps=steps, method=method)
-    console = Console()
+    for note in loaded.notes:
+        error_console().print(note)
     from botgrpo_cli.training import run
 
     out = out or run.default_out(loaded.recipe)
@@ -41,19 +52,20 @@ def train(
         run.refuse_other_recipe(loaded.recipe, out)
     elif not dry_run and out.exists():
         run.refuse_occupied(out)
-    with console.status("Loading.") as status:
+    progress = progress_console()
+    with progress.status("Loading.") as status:
         prepared = run.prepare(loaded.recipe, out, say=status.update)
     try:
-        print_plan(console, prepared)
+        print_plan(console() if dry_run else progress, prepared)
         if dry_run:
-            console.print("Dry run: everything loads; nothing was trained or written.")
+            console().print("Dry run: everything loads; nothing was trained or written.")
             return
-        run_to_end(console, prepared, resume)
+        run_to_end(progress, prepared, resume)
     finally:
         prepared.close()
 
 
-def print_plan(console: Console, prepared) -> None:
+def print_plan(terminal: Console, prepared: Prepared) -> None:
     from botgrpo_cli.training.plan import plan_rows
 
     table = Table.grid(padding=(0, 2))
@@ -62,21 +74,21 @@ def print_plan(console: Console, prepared) -> None:
     p = prepared
     for row in plan_rows(p.plan, p.recipe, p.policy, type(p.decoder).__name__, p.out):
         table.add_row(*row)
-    console.print(table)
+    terminal.print(table)
 
 
-def run_to_end(console: Console, prepared, resume: bool) -> None:
+def run_to_end(progress: Console, prepared: Prepared, resume: bool) -> None:
     """Train, and leave the manifest with how it ended."""
     from botgrpo_cli.commands.progress import ProgressReporter
     from botgrpo_cli.training import run
 
     started = time.monotonic()
     steps, out = prepared.recipe.training.steps, prepared.out
-    reporter = ProgressReporter(console, steps=steps, done=0, headline=prepared.task.headline)
+    reporter = ProgressReporter(progress, steps=steps, done=0, headline=prepared.task.headline)
     evaluated_at = None
     if resume:
         trainer, evaluated_at = run.resume(prepared, reporter)
-        console.print(f"Going on at step {trainer.step} of {steps}.")
+        progress.print(f"Going on at step {trainer.step} of {steps}.")
         reporter.progress.update(reporter.task, completed=trainer.step)
     else:
         trainer = run.start(prepared, reporter)
@@ -87,13 +99,13 @@ def run_to_end(console: Console, prepared, resume: bool) -> None:
         status = "done"
     except KeyboardInterrupt:
         status = "interrupted"
-        console.print(f"Interrupted: the state after step {trainer.step} is saved in {out}. To go on, add --resume:")
-        console.print(f"  {resume_command(out)}", soft_wrap=True, highlight=False)
+        console().print(f"Interrupted: the state after step {trainer.step} is saved in {out}. To go on:")
+        console().print(f"  {resume_command(out)}", soft_wrap=True)
         raise
     finally:
         run.finish_manifest(out, status, started, trainer)
-    console.print(f"Done: {steps} steps in {time.monotonic() - started:.0f} s; metrics and samples are in {out}/.")
-    console.print(f"Draw the figure with: botgrpo plot {out}", highlight=False)
+    console().print(f"Done: {steps} steps in {time.monotonic() - started:.0f} s; metrics and samples are in {out}/.")
+    console().print(f"Draw the figure with: botgrpo plot {out}")
 
 
 def resume_command(out: Path) -> str:

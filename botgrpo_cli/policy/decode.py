@@ -203,7 +203,7 @@ class FusedDecoder:
         return torch.complex(cos[0, :, :half].float(), sin[0, :, :half].float())
 
     def _forward(self, ids: Tensor, mask: Tensor | None) -> Tensor:
-        rows, width = ids.shape
+        width = ids.shape[1]
         start, self.used = self.used, self.used + width
         positions = torch.arange(start, self.used, device=ids.device) - self.padding[:, None]  # [B, S]
         rotation = self.rotation[positions.clamp_(min=0)][:, :, None]  # [B, S, 1, D/2]
@@ -227,13 +227,14 @@ class FusedDecoder:
         qk = torch.view_as_real(pairs * rotation).flatten(-2).to(self.dtype)
         self.keys[i][:, :, start : self.used] = qk[:, :, self.heads :].transpose(1, 2)
         self.values[i][:, :, start : self.used] = qkv[:, :, rotated:].transpose(1, 2)
-        out = F.scaled_dot_product_attention(
-            qk[:, :, : self.heads].transpose(1, 2),
-            self.keys[i][:, :, : self.used],
-            self.values[i][:, :, : self.used],
-            attn_mask=mask,
-            enable_gqa=self.heads != self.kv_heads,
-        )
+        keys, values = self.keys[i][:, :, : self.used], self.values[i][:, :, : self.used]
+        queries = qk[:, :, : self.heads]  # [B, S, heads, D]
+        if width == 1 and self.dtype == torch.float32:
+            # Heads that share keys become query rows of one head: fewer, larger products (slower in bfloat16).
+            queries = queries.reshape(rows, self.kv_heads, -1, self.head_dim)
+            return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask).reshape(rows, 1, -1)
+        grouped = self.heads != self.kv_heads
+        out = F.scaled_dot_product_attention(queries.transpose(1, 2), keys, values, attn_mask=mask, enable_gqa=grouped)
         return out.transpose(1, 2).flatten(2)
 
 

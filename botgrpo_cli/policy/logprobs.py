@@ -18,10 +18,13 @@ CHUNK_ROWS = 1024  # completion positions a head call: bounds the float32 [rows,
 
 @dataclass(frozen=True)
 class Sequences:
-    """Prompt and completion ids of some rollouts, right-padded, trimmed to the longest."""
+    """Prompt and completion ids of some rollouts, right-padded, trimmed to the longest.
+
+    There is no attention mask: attention is causal and padding stands last, so no real position sees it, and the
+    kernels for plain causal attention are the fast ones.
+    """
 
     ids: Tensor  # [B, S]
-    attention: Tensor  # [B, S]
     mask: Tensor  # [B, T] 1 on completion tokens
     source: Tensor  # [N] flat index into [B * S] of the position that predicts each completion token
     target: Tensor  # [N] the completion ids, row by row
@@ -32,16 +35,17 @@ def pack(prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]],
     rows = [[*p, *c] for p, c in zip(prompts, completions, strict=True)]
     width = max(map(len, rows))
     ids = torch.tensor([row + [policy.pad_id] * (width - len(row)) for row in rows])  # [B, S]
-    lengths = torch.tensor([len(row) for row in rows])  # [B]
     taken = torch.tensor([len(c) for c in completions])  # [B]
-    attention = (torch.arange(width) < lengths[:, None]).long()  # [B, S]
     mask = torch.arange(max(1, int(taken.max()))) < taken[:, None]  # [B, T]
-    source = [i * width + len(p) - 1 + t for i, (p, c) in enumerate(zip(prompts, completions, strict=True)) for t in range(len(c))]
+    source = [
+        i * width + len(p) - 1 + t
+        for i, (p, c) in enumerate(zip(prompts, completions, strict=True))
+        for t in range(len(c))
+    ]
     target = [token for c in completions for token in c]
     device = policy.device
     return Sequences(
         ids.to(device),
-        attention.to(device),
         mask.to(device),
         torch.tensor(source, dtype=torch.long, device=device),
         torch.tensor(target, dtype=torch.long, device=device),
@@ -77,7 +81,13 @@ class SelectedLogProb(torch.autograd.Function):
         weight_used = weight.to(hidden.dtype)
         grad_hidden = []
         grad_weight = torch.zeros_like(weight, dtype=torch.float32) if ctx.needs_input_grad[1] else None
-        chunks = zip(hidden.split(CHUNK_ROWS), target.split(CHUNK_ROWS), log_z.split(CHUNK_ROWS), grad.split(CHUNK_ROWS), strict=True)
+        chunks = zip(
+            hidden.split(CHUNK_ROWS),
+            target.split(CHUNK_ROWS),
+            log_z.split(CHUNK_ROWS),
+            grad.split(CHUNK_ROWS),
+            strict=True,
+        )
         for h, t, z, g in chunks:
             logits = torch.nn.functional.linear(h, weight_used).float() / ctx.temperature  # [n, V]
             d = -torch.exp(logits - z[:, None])  # [n, V]
@@ -97,14 +107,14 @@ def completion_logprobs(policy: Policy, batch: Sequences, temperature: float) ->
     """
     with policy.autocast():
         if plain_head(policy):
-            hidden = policy.causal_lm.base_model(input_ids=batch.ids, attention_mask=batch.attention, use_cache=False)
+            hidden = policy.causal_lm.base_model(input_ids=batch.ids, use_cache=False)
             rows = hidden.last_hidden_state.flatten(0, 1)[batch.source]  # [N, H]
             rows = rows.to(policy.compute_dtype)
             head = policy.causal_lm.get_output_embeddings().weight  # [V, H]
             with torch.autocast(policy.device.type, enabled=False):
                 selected, entropy = SelectedLogProb.apply(rows, head, batch.target, temperature)
         else:
-            logits = policy.causal_lm(input_ids=batch.ids, attention_mask=batch.attention, use_cache=False).logits
+            logits = policy.causal_lm(input_ids=batch.ids, use_cache=False).logits
             log_p = torch.log_softmax(logits.flatten(0, 1)[batch.source].float() / temperature, -1)  # [N, V]
             selected = log_p.gather(-1, batch.target[:, None]).squeeze(-1)
             entropy = -(log_p.detach().exp() * log_p.detach()).sum(-1)

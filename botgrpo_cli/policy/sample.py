@@ -130,4 +130,3 @@ def draw(logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
     # right=True: the first id whose cumulated mass exceeds u, so an id of probability 0 is never drawn
     ids = torch.searchsorted(cdf, uniform[:, None] * cdf[:, -1:], right=True).clamp_(max=logits.shape[-1] - 1)
     return ids.squeeze(-1), log_p.gather(-1, ids).squeeze(-1)
-

@@ -87,6 +87,8 @@ class TermConfig(Section):
 class LocalConfig(Section):
     compile_error: Share = 1.0
     """Penalty of a line with a compile error."""
+    later_errors: Share = 0.6
+    """Each further line with a compile error counts this much of the one before: later errors are often echoes."""
     lint_error: Share = 0.6
     """Penalty of a line with an ESLint error."""
     lint_warning: Share = 0.2
@@ -102,9 +104,9 @@ class SpreadConfig(Section):
 
 class RewardConfig(Section):
     format: TermConfig = TermConfig(weight=0.2)
-    """1 when exactly one code block was found and closed, 0.5 when found but unclosed or not alone."""
+    """1 for exactly one code block, closed; 0.5 for a closed one that is not alone; 0 for an unclosed one or none."""
     clean_lines: TermConfig = TermConfig(weight=0.3)
-    """Share of code lines before the first compile error; 1 when it compiles. Gives weak models a signal."""
+    """Share of code lines before the first compile error, halved when the block is not closed; 1 when it compiles."""
     compile: TermConfig = TermConfig(weight=1.0)
     """1 when esbuild builds the component."""
     lint: TermConfig = TermConfig(weight=0.3)

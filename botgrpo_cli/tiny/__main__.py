@@ -37,7 +37,7 @@ def build(
     damage: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Probability of an error in a line.")
     ] = building.BuildConfig.damage,
-    batches: Annotated[int, typer.Option(min=1, help="Training batches.")] = building.BuildConfig.batches,
+    batches: Annotated[int, typer.Option(min=1, help="Batches of damaged components.")] = building.BuildConfig.batches,
 ) -> None:
     """Train a policy from scratch, save it, measure it on held-out briefs, write its card."""
     console = Console()
@@ -63,7 +63,7 @@ def run(config: building.BuildConfig, out: Path, console: Console) -> dict[str, 
         recent: deque[float] = deque(maxlen=50)
         model = building.new_model(config, tokenizer)
         with _progress(console) as progress:
-            bar = progress.add_task("training", total=config.batches, loss="")
+            bar = progress.add_task("training", total=config.copy_batches + config.batches, loss="")
             for loss in building.fit(model, config, tokenizer):
                 recent.append(loss)
                 progress.update(bar, advance=1, loss=f"loss {fmean(recent):.3f}")

@@ -21,7 +21,21 @@ from botgrpo_cli.training.checkpoint import Checkpoint, list_checkpoints, load_c
 from botgrpo_cli.training.rollouts import Batch, collect
 
 RECIPE_FILE = "recipe.yaml"
-FIELDS = ("run", "recipe", "scale", "base_model", "step", "split", "seed", "prompts", "samples", "metric", "value", "ci_low", "ci_high")
+FIELDS = (
+    "run",
+    "recipe",
+    "scale",
+    "base_model",
+    "step",
+    "split",
+    "seed",
+    "prompts",
+    "samples",
+    "metric",
+    "value",
+    "ci_low",
+    "ci_high",
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +79,9 @@ def find_subject(name: str, recipe_name: str | None, scale: str | None) -> Subje
     kind = name.partition(":")[0]
     scale = scale or (kind if kind in ("tiny", "small") else None)
     # The scale's other settings (prompt set, token limit) stay; the model is the one that was asked for.
-    recipe = load_recipe(recipe_name or "react_qwen", scale=scale, sets=(f"policy.model={name}", "policy.lora=null")).recipe
+    recipe = load_recipe(
+        recipe_name or "react_qwen", scale=scale, sets=(f"policy.model={name}", "policy.lora=null")
+    ).recipe
     return Subject(name, recipe, None)
 
 
@@ -78,7 +94,9 @@ def load_subject(subject: Subject) -> Policy:
     return policy
 
 
-def run_evaluation(subject: Subject, policy: Policy, task: Task, *, split: Split, prompts: int | None, samples: int) -> Batch:
+def run_evaluation(
+    subject: Subject, policy: Policy, task: Task, *, split: Split, prompts: int | None, samples: int
+) -> Batch:
     """Sample and score; the prompts are those of the run's own evaluations."""
     recipe, there = subject.recipe, task.prompts(split)
     count = min(prompts or recipe.evaluation.prompts, len(there))
@@ -113,7 +131,9 @@ def estimate(batch: Batch, headline: str, ks: list[int]) -> list[Estimate]:
             by_prompt.setdefault(prompt, []).append(value == 1.0)
         chances = [pass_at_k(len(v), sum(v), k) for v in by_prompt.values()]
         whole = None not in chances
-        rows.append(_interval(f"pass@{k}", chances, list(by_prompt)) if whole else Estimate(f"pass@{k}", None, None, None))
+        rows.append(
+            _interval(f"pass@{k}", chances, list(by_prompt)) if whole else Estimate(f"pass@{k}", None, None, None)
+        )
     return rows
 
 

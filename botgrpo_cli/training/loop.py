@@ -63,7 +63,7 @@ class Trainer:
         self.train_prompts = self.task.prompts("train")
         self.held_out = held_out_of_run(self.task.prompts("held-out"), count=self.recipe.evaluation.prompts)
         self.skipped_in_a_row = 0
-        self.recent: deque[dict[str, float]] = deque(maxlen=QUIET_STEPS)
+        self.recent: deque[tuple[bool, bool]] = deque(maxlen=QUIET_STEPS)  # (all truncated, no advantage at all)
         self.saved_at: int | None = None
 
     @property
@@ -132,7 +132,7 @@ class Trainer:
             self._record(step, "train", metrics, batch, advantages, SAMPLES_A_STEP)
             self.step = step
         self.reporter.stepped(step, metrics)
-        self._watch(metrics)
+        self._watch(metrics, flat=not bool(advantages.any()))
 
     def _timings(self, batch: Batch, *, advantage: float, update: float) -> dict[str, float]:
         seconds = batch.seconds_sample + batch.seconds_score + advantage + update
@@ -186,21 +186,22 @@ class Trainer:
         rows = [sample_row(batch, int(i), split, None if advantages is None else advantages[i]) for i in chosen]
         self.writer.samples(step, rows)
 
-    def _watch(self, metrics: dict[str, float]) -> None:
+    def _watch(self, metrics: dict[str, float], *, flat: bool) -> None:
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if metrics["skipped_steps"] else 0
         if self.skipped_in_a_row >= MAX_SKIPPED:
             raise RunError(
                 f"The gradient norm was not finite in {MAX_SKIPPED} steps in a row, so the run stopped at step "
                 f"{self.step}. A lower training.learning_rate or policy.dtype=float32 usually helps."
             )
-        self.recent.append(metrics)
+        self.recent.append((metrics.get("truncated") == 1.0, flat))
         if len(self.recent) < QUIET_STEPS:
             return
-        truncated = all(m.get("truncated", 0.0) == 1.0 for m in self.recent)
-        flat = all(m["zero_spread"] == 1.0 for m in self.recent)
+        truncated, flat = (all(column) for column in zip(*self.recent, strict=True))
         if truncated or flat:
-            why = "every completion was truncated (raise sampling.max_new_tokens)" if truncated else (
-                "no group had any spread in its rewards (an easier prompt set or a graded term would give some)"
+            why = (
+                "every completion was truncated (raise sampling.max_new_tokens)"
+                if truncated
+                else ("no group had any spread in its rewards (an easier prompt set or a graded term would give some)")
             )
             self.reporter.note(f"Nothing is being learnt: in the last {QUIET_STEPS} steps {why}.")
             self.writer.event(f"warning at step {self.step}: {why}")

@@ -70,7 +70,8 @@ def plan_rows(plan: Plan, recipe: Recipe, policy: Policy, decoder: str, out: Pat
         (
             "policy",
             f"{about['source']} ({about['architecture']}, {about['parameters'] / 1e6:.1f} M parameters, "
-            f"{about['trainable_parameters'] / 1e6:.2f} M trained: {how}) on {about['device']} in {about['compute_dtype']}",
+            f"{about['trainable_parameters'] / 1e6:.2f} M trained: {how}) on {about['device']} "
+            f"in {about['compute_dtype']}",
         ),
         (
             "a step",

@@ -111,4 +111,6 @@ def summarise(batch: Batch) -> dict[str, float]:
             values["local_mean"] = sum(scored.local) / len(scored.local)
         for key, value in values.items():
             rows.setdefault(key, []).append(value)
-    return {key: float(np.nanmean(values)) if not np.all(np.isnan(values)) else float("nan") for key, values in rows.items()}
+    return {
+        key: float(np.nanmean(values)) if not np.all(np.isnan(values)) else float("nan") for key, values in rows.items()
+    }

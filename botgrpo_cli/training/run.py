@@ -13,7 +13,6 @@ from botgrpo_cli.errors import InputError
 from botgrpo_cli.methods.registry import Method, resolve
 from botgrpo_cli.policy.decode import Decoder, choose_decoder
 from botgrpo_cli.policy.load import Policy, load_policy
-from botgrpo_cli.recipe.checks import check_counts
 from botgrpo_cli.recipe.load import dump_recipe, load_recipe
 from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.records.manifest import git_state, hardware, read_manifest, software, write_manifest
@@ -66,7 +65,6 @@ def prepare(recipe: Recipe, out: Path, *, say: Callable[[str], None] = lambda _:
     task = make_task(recipe, say)
     try:
         train, held_out = task.prompts("train"), task.prompts("held-out")
-        check_counts(recipe, train=len(train), held_out=len(held_out))
         lengths = [len(policy.encode(p.text)) for p in (*train, *held_out)]
         limit = max(recipe.sampling.max_new_tokens, recipe.evaluation.max_new_tokens or 0)
         if max(lengths) + limit > policy.context_length:
@@ -122,7 +120,9 @@ def resume(prepared: Prepared, reporter: Reporter, *, study: str = "", arm: str 
 def refuse_occupied(out: Path) -> None:
     """Say at once, before anything is loaded, that a folder is taken."""
     if not out.is_dir() or any(out.iterdir()):
-        raise InputError(f"{out} holds something already. Add --resume to go on with it, or name another folder with --out.")
+        raise InputError(
+            f"{out} holds something already. Add --resume to go on with it, or name another folder with --out."
+        )
 
 
 def refuse_other_recipe(recipe: Recipe, out: Path) -> None:

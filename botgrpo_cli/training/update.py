@@ -15,6 +15,7 @@ from botgrpo_cli.policy.logprobs import completion_logprobs, pack
 from botgrpo_cli.recipe.schema import TrainingConfig
 from botgrpo_cli.training.rollouts import Batch
 
+
 @dataclass
 class Sums:
     """Token sums over micro-batches; divided once at the end, so that no mean of means appears."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.conftest import TEMPLATE, make_policy, make_tokenizer
 
 from botgrpo_cli.errors import InputError
 from botgrpo_cli.policy.load import choose_device, choose_dtype, load_policy
 from botgrpo_cli.recipe.schema import LoraConfig, PolicyConfig
 from botgrpo_cli.training.plan import make_plan
+from tests.conftest import TEMPLATE, make_policy, make_tokenizer
 
 
 @pytest.fixture

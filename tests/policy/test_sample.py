@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.conftest import make_policy
 
 from botgrpo_cli.policy.decode import FusedDecoder, GenericDecoder, choose_decoder
 from botgrpo_cli.policy.sample import draw, sample_groups, stream
+from tests.conftest import make_policy
 
 PROMPTS = [[5, 6, 7], [8, 9, 10, 11, 12, 13], [20]]
 LIMIT = 24
@@ -54,7 +54,9 @@ def test_other_architectures_take_the_generic_decoder():
 
 
 def test_a_decoder_that_disagrees_is_not_chosen(policy, monkeypatch):
-    monkeypatch.setattr(FusedDecoder, "_rotation", lambda self, length: torch.ones(length, self.head_dim // 2, dtype=torch.complex64))
+    monkeypatch.setattr(
+        FusedDecoder, "_rotation", lambda self, length: torch.ones(length, self.head_dim // 2, dtype=torch.complex64)
+    )
     assert isinstance(choose_decoder(policy), GenericDecoder)
 
 
@@ -98,7 +100,13 @@ def test_stops_on_any_end_token_and_says_what_was_truncated(policy):
 
 def test_every_rollout_is_reported_once_and_as_soon_as_it_ends(policy):
     calls = []
-    result = rollouts(policy, choose_decoder(policy), group=8, draws=uniforms(3, 8, length=64), on_finished=lambda i, r: calls.append((i, r)))
+    result = rollouts(
+        policy,
+        choose_decoder(policy),
+        group=8,
+        draws=uniforms(3, 8, length=64),
+        on_finished=lambda i, r: calls.append((i, r)),
+    )
     assert sorted(i for i, _ in calls) == list(range(24))
     assert all(result[i] is r for i, r in calls)
     lengths = [len(r.ids) for _, r in calls]

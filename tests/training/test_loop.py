@@ -7,8 +7,6 @@ import signal
 
 import pytest
 import torch
-from tests.conftest import make_policy
-from tests.training.toy import LetterTask, make_recipe, make_trainer
 
 from botgrpo_cli.errors import InputError, RunError
 from botgrpo_cli.records.read import read_metrics, read_samples
@@ -16,6 +14,8 @@ from botgrpo_cli.records.write import RunWriter
 from botgrpo_cli.training.batches import held_out_of_run, prompts_of_step
 from botgrpo_cli.training.checkpoint import list_checkpoints, load_checkpoint
 from botgrpo_cli.training.interrupt import Interrupts
+from tests.conftest import make_policy
+from tests.training.toy import LetterTask, make_recipe, make_trainer
 
 CLOCKS = ("seconds_", "tokens_per_second")
 
@@ -32,8 +32,23 @@ def test_rows_samples_and_checkpoints_of_a_whole_run(tmp_path):
     train, held_out = rows[rows["split"] == "train"], rows[rows["split"] == "held-out"]
     assert sorted(train["step"].unique()) == [1, 2, 3, 4, 5, 6]
     assert sorted(held_out["step"].unique()) == [0, 2, 4, 6]
-    for metric in ("reward", "term_letters", "zero_spread", "truncated", "length", "entropy", "kl", "clip_share", "grad_norm",
-                   "skipped_steps", "tokens_per_second", "seconds_sample", "seconds_score", "seconds_update", "local_mean"):
+    for metric in (
+        "reward",
+        "term_letters",
+        "zero_spread",
+        "truncated",
+        "length",
+        "entropy",
+        "kl",
+        "clip_share",
+        "grad_norm",
+        "skipped_steps",
+        "tokens_per_second",
+        "seconds_sample",
+        "seconds_score",
+        "seconds_update",
+        "local_mean",
+    ):
         assert (train["metric"] == metric).sum() == 6, metric
     assert not rows["value"].isna().any()
     samples = list(read_samples(tmp_path / "run"))
@@ -75,7 +90,9 @@ def test_a_resumed_run_has_the_table_of_one_that_was_never_stopped(tmp_path):
     trainer.run(evaluated_at)
     a, b = table(tmp_path / "whole"), table(tmp_path / "part")
     assert a.drop(columns="value").equals(b.drop(columns="value"))
-    torch.testing.assert_close(torch.tensor(a["value"].to_numpy()), torch.tensor(b["value"].to_numpy()), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        torch.tensor(a["value"].to_numpy()), torch.tensor(b["value"].to_numpy()), rtol=1e-4, atol=1e-5
+    )
 
 
 class InterruptingTask(LetterTask):
@@ -110,11 +127,15 @@ def test_ctrl_c_saves_the_last_whole_step(tmp_path, at):
 
 def test_a_shield_puts_a_signal_off_until_its_end():
     interrupts, reached = Interrupts(), []
-    with interrupts.watching(), pytest.raises(KeyboardInterrupt):
+
+    def body():
         with interrupts.shield():
             os.kill(os.getpid(), signal.SIGINT)
             reached.append("end of the shield")
         reached.append("after it")
+
+    with interrupts.watching(), pytest.raises(KeyboardInterrupt):
+        body()
     assert reached == ["end of the shield"]
 
 

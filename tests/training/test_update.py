@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.conftest import make_policy
-from tests.training.toy import LetterTask, make_recipe
 
 from botgrpo_cli.methods.registry import METHODS
 from botgrpo_cli.policy.decode import choose_decoder
 from botgrpo_cli.training.rollouts import collect, token_rewards
 from botgrpo_cli.training.update import make_optimizer, update
+from tests.conftest import make_policy
+from tests.training.toy import LetterTask, make_recipe
 
 
 def one_batch(policy):
@@ -38,7 +38,9 @@ def test_same_update_for_any_micro_batch_size(method, micro_batch):
     b = step(cut, batch, method, micro_batch=micro_batch)
     for key in ("loss", "entropy", "kl", "clip_share", "grad_norm", "sampler_gap"):
         assert a[key] == pytest.approx(b[key], rel=1e-4, abs=1e-6), key
-    moved = [(p - q).abs().max().item() for p, q in zip(whole.trainable().values(), cut.trainable().values(), strict=True)]
+    moved = [
+        (p - q).abs().max().item() for p, q in zip(whole.trainable().values(), cut.trainable().values(), strict=True)
+    ]
     assert max(moved) < 1e-3
 
 

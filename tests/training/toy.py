@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
-from tests.conftest import make_policy
-
 from botgrpo_cli.methods.registry import resolve
 from botgrpo_cli.policy.decode import choose_decoder
 from botgrpo_cli.recipe.schema import Recipe
@@ -13,6 +11,7 @@ from botgrpo_cli.records.schema import RunLabels
 from botgrpo_cli.records.write import RunWriter
 from botgrpo_cli.tasks.base import Completion, Prompt, Scored
 from botgrpo_cli.training.loop import Trainer
+from tests.conftest import make_policy
 
 
 class LetterTask:
@@ -27,7 +26,11 @@ class LetterTask:
     def submit(self, completion: Completion) -> Future[Scored]:
         share = completion.data.count(b"a") / max(1, len(completion.data))
         future: Future[Scored] = Future()
-        metrics = {"letter_rate": share, "truncated": float(not completion.finished), "length": float(len(completion.pieces))}
+        metrics = {
+            "letter_rate": share,
+            "truncated": float(not completion.finished),
+            "length": float(len(completion.pieces)),
+        }
         local = [-float(bool(piece.strip(b"a"))) for piece in completion.pieces]
         future.set_result(Scored(share, local, {"letters": share}, metrics, {"text": completion.text}))
         return future

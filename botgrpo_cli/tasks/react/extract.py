@@ -42,10 +42,10 @@ class Extracted:
 
     @property
     def format(self) -> float:
-        """1 for exactly one block, closed; 0.5 for a block that is unclosed or not alone; 0 without one."""
-        if self.code is None:
+        """1 for exactly one block, closed; 0.5 for a closed block that is not alone; 0 for an unclosed one or none."""
+        if self.code is None or not self.closed:
             return 0.0
-        return 1.0 if self.closed and self.blocks == 1 else 0.5
+        return 1.0 if self.blocks == 1 else 0.5
 
 
 @dataclass(frozen=True)

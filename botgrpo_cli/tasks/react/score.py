@@ -14,6 +14,9 @@ from botgrpo_cli.tasks.react.workers import CheckResult, Diagnostic
 
 TERMS = ("format", "clean_lines", "compile", "lint", "content")
 WARNING_COST = 0.3  # of an error, in the lint term
+# Code that breaks off has its only error at its end. Counted in full, its clean lines would pay better than finishing
+# with a mistake; with format 0 as well, the terms of a broken-off answer stay below those of any finished one.
+UNCLOSED = 0.5
 
 
 def score(
@@ -44,7 +47,7 @@ def _terms(found: Extracted, result: CheckResult, content_share: float) -> dict[
         return dict.fromkeys(TERMS, 0.0)
     return {
         "format": found.format,
-        "clean_lines": _clean_lines(found.code, result),
+        "clean_lines": _clean_lines(found.code, result) * (1.0 if found.closed else UNCLOSED),
         "compile": float(result.compiled),
         "lint": _lint(result),
         "content": content_share if result.compiled else 0.0,
@@ -83,9 +86,15 @@ def _blamed_line(code: str, diagnostic: Diagnostic) -> int:
 
 
 def _line_penalties(code: str, result: CheckResult, local: LocalConfig) -> list[float]:
-    """Penalty of each code line before softening; the worst finding on a line counts."""
+    """Penalty of each code line before softening; the worst finding on a line counts.
+
+    Compile errors in line order count less and less: a parser that has lost its footing reports echoes. On generated
+    components with known damage the first reported line was a damaged one in 78 % of cases, the second in 54 %, the
+    third in 38 %, later ones in 20 %.
+    """
     penalties = [0.0] * (code.count("\n") + 1)
-    blamed = [(_blamed_line(code, error), local.compile_error) for error in result.errors]
+    lines = sorted({_blamed_line(code, error) for error in result.errors})
+    blamed = [(line, local.compile_error * local.later_errors**rank) for rank, line in enumerate(lines)]
     for finding in result.findings:
         if finding.line is not None:
             cost = local.lint_error if finding.severity == "error" else local.lint_warning

@@ -113,4 +113,4 @@ def some(rng: Random, *features: str) -> frozenset[str]:
 
 
 def called(rng: Random, kind: str, title: str) -> str:
-    return f"{kind} {rng.choice(('titled', 'called', 'named'))} {title}"
+    return f"{kind} {rng.choice(('titled', 'called'))} {title}"

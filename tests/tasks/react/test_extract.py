@@ -25,7 +25,7 @@ def test_no_fence_is_no_code():
 
 def test_unclosed_last_block_is_used_but_flagged():
     found = extract(f"```jsx\n{APP}")
-    assert (found.code, found.closed, found.format) == (APP, False, 0.5)
+    assert (found.code, found.closed, found.format) == (APP, False, 0.0)
 
 
 def test_a_second_block_of_any_language_halves_the_format():

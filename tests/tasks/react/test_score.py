@@ -145,8 +145,24 @@ def test_a_sample_that_killed_its_workers_scores_nothing():
 def test_truncation_is_a_metric():
     found = scored(CheckResult(errors=(Diagnostic(4, "syntax", "end"),)), f"```jsx\n{CODE}", finished=False)
     assert found.metrics["truncated"] == 1.0
-    assert found.terms["format"] == 0.5
+    assert found.terms["format"] == 0.0
     assert found.metrics["format_rate"] == 0.0
+
+
+def test_breaking_off_never_pays_better_than_finishing_with_a_mistake():
+    """By the sum of the terms, at the default weights: a clean prefix against the worst finished component."""
+    broken_off = scored(CheckResult(errors=(Diagnostic(4, "syntax", "end"),)), f"```jsx\n{CODE}", finished=False)
+    finished = scored(CheckResult(errors=(Diagnostic(0, "syntax", "x"),)))
+    assert finished.terms["clean_lines"] == 0.0
+    assert broken_off.terms["clean_lines"] == pytest.approx(0.5 * 3 / 4)
+    assert broken_off.reward < finished.reward
+
+
+def test_later_compile_errors_count_less_and_less():
+    errors = tuple(Diagnostic(line, "syntax", "x") for line in (4, 0, 3, 3))
+    found = scored(CheckResult(errors=errors))
+    signal = by_line(found)
+    assert [signal[FIRST + line] for line in (0, 3, 4)] == [{-1.0}, {-0.6}, {-0.36}]
 
 
 def test_a_character_cut_in_half_moves_no_line():
