@@ -87,7 +87,7 @@ class TermConfig(Section):
 class LocalConfig(Section):
     compile_error: Share = 1.0
     """Penalty of a line with a compile error."""
-    later_errors: Share = 0.6
+    later_errors: Share = 0.35
     """Each further line with a compile error counts this much of the one before: later errors are often echoes."""
     lint_error: Share = 0.6
     """Penalty of a line with an ESLint error."""

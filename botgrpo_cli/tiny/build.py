@@ -41,7 +41,7 @@ LONGEST = 320  # ids of prompt and completion; longer examples are left out of t
 class BuildConfig:
     """How the policy is made."""
 
-    damage: float = 0.18  # probability of an error in a line
+    damage: float = 0.20  # probability of an error in a line
     copy_batches: int = 250  # batches of random ids that come twice, before
     batches: int = 1200  # batches of damaged components
     batch_size: int = 16

@@ -89,8 +89,9 @@ def _line_penalties(code: str, result: CheckResult, local: LocalConfig) -> list[
     """Penalty of each code line before softening; the worst finding on a line counts.
 
     Compile errors in line order count less and less: a parser that has lost its footing reports echoes. On generated
-    components with known damage the first reported line was a damaged one in 78 % of cases, the second in 54 %, the
-    third in 38 %, later ones in 20 %.
+    components with known damage the first reported line was a damaged one in 77 % of cases, the second in 58 %, the
+    third in 39 %, later ones in 20-25 %: these are mostly the closing lines, where a parser notices what went wrong
+    above. Blamed in full, a policy learns never to close what it opened.
     """
     penalties = [0.0] * (code.count("\n") + 1)
     lines = sorted({_blamed_line(code, error) for error in result.errors})

@@ -162,7 +162,7 @@ def test_later_compile_errors_count_less_and_less():
     errors = tuple(Diagnostic(line, "syntax", "x") for line in (4, 0, 3, 3))
     found = scored(CheckResult(errors=errors))
     signal = by_line(found)
-    assert [signal[FIRST + line] for line in (0, 3, 4)] == [{-1.0}, {-0.6}, {-0.36}]
+    assert [signal[FIRST + line] for line in (0, 3, 4)] == [{-1.0}, {-0.35}, {-(0.35**2)}]
 
 
 def test_a_character_cut_in_half_moves_no_line():
