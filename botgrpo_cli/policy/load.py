@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
 from botgrpo_cli.errors import InputError
@@ -157,10 +157,12 @@ def load_policy(config: PolicyConfig, *, scale: str = "tiny", adapter: Path | No
     folder, gguf = locate(config.model)
     stored = torch.float32 if config.lora is None else dtype
     transformers_logging.disable_progress_bar()
+    # Quantised blocks can neither be trained nor saved, so a GGUF file is unpacked as it is read.
     extra: dict[str, Any] = {"gguf_file": gguf} if gguf else {}
+    unpacked: dict[str, Any] = {"quantization_config": GgufConfig(dequantize=True)} if gguf else {}
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **extra)
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=stored, **extra)
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=stored, **extra, **unpacked)
     except (OSError, ValueError, ImportError) as error:
         raise InputError(model_missing(config.model, error)) from error
     model.to(device).eval()  # eval: dropout off, so that the first ratio is exactly 1

@@ -183,7 +183,7 @@ def manifest_of(prepared: Prepared) -> dict[str, Any]:
         "policy": prepared.policy.describe(),
         "toolchain": prepared.task.versions(),
         "data": {split: len(prepared.task.prompts(split)) for split in ("train", "held-out")},
-        "heuristic": [],
+        "heuristic": ["reward.content"] if recipe.reward.content.weight else [],
         "simulated": [],
         "wall_seconds": 0.0,
     }

@@ -197,3 +197,12 @@ def test_every_prompt_comes_once_an_epoch_and_no_step_holds_one_twice():
 def test_held_out_prompts_are_the_same_for_every_run():
     prompts = LetterTask().prompts("held-out")
     assert held_out_of_run(prompts, count=4) == held_out_of_run(prompts, count=6)[:4]
+
+
+def test_a_checkpoint_that_cannot_be_written_fails_the_run_and_keeps_the_rows(tmp_path):
+    trainer = make_trainer(tmp_path / "run")
+    (tmp_path / "run" / "checkpoints").write_text("in the way")
+    with pytest.raises(RunError, match="checkpoint of step 3 could not be written"):
+        trainer.run()
+    rows = read_metrics(tmp_path / "run")
+    assert sorted(rows[rows["split"] == "train"]["step"].unique()) == [1, 2, 3]

@@ -1,0 +1,38 @@
+"""What the README says is run: its Python blocks, and every botgrpo command in it is one that exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import torch
+import typer
+
+from botgrpo_cli.app import app
+from botgrpo_cli.methods.advantages import bag_of_tokens
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_python_blocks_run_and_agree_with_each_other():
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert len(blocks) == 2
+    names: dict = {}
+    exec(blocks[0], names)
+    whole = names["advantages"]
+    exec(blocks[1], names)
+    torch.testing.assert_close(whole, names["advantages"], rtol=0, atol=1e-4)
+    assert torch.equal(whole, bag_of_tokens(names["rewards"], names["mask"], names["group"]))
+
+
+def test_commands_in_the_readme_exist():
+    there = set(typer.main.get_command(app).commands)
+    used = set(re.findall(r"^botgrpo ([a-z]+)", README, re.MULTILINE)) | set(re.findall(r"`botgrpo ([a-z]+)", README))
+    assert used
+    assert used <= there
+
+
+def test_files_that_the_readme_shows_are_there():
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
