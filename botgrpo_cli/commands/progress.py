@@ -5,8 +5,9 @@ from __future__ import annotations
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+BAR = 20  # characters; a line fits 80 columns
 LABELS = {"compile_rate": "compile rate"}
 
 
@@ -16,16 +17,14 @@ class ProgressReporter:
     def __init__(self, console: Console, *, steps: int, done: int, headline: str) -> None:
         self.headline = headline
         self.label = LABELS.get(headline, headline.replace("_", " "))
-        self.first: float | None = None
         self.progress = Progress(
             TextColumn("training"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=12),
             MofNCompleteColumn(),
             TextColumn("[bold]{task.fields[held_out]}"),
             TextColumn("{task.fields[train]}"),
-            TimeElapsedColumn(),
             TextColumn("ETA"),
-            TimeRemainingColumn(elapsed_when_finished=False),
+            TimeRemainingColumn(),
             console=console,
             speed_estimate_period=300.0,
         )
@@ -41,17 +40,18 @@ class ProgressReporter:
         self.progress.stop()
 
     def stepped(self, step: int, metrics: dict[str, float]) -> None:
-        train = f"reward {metrics['reward']:.2f} · {metrics['tokens_per_second']:,.0f} tokens/s"
+        train = f"reward {metrics['reward']:.2f}, {metrics['tokens_per_second']:,.0f} tokens/s"
         self.progress.update(self.task, completed=step, train=train)
 
     def evaluated(self, step: int, metrics: dict[str, float]) -> None:
         value = metrics[self.headline]
-        self.first = value if self.first is None else self.first
-        self.progress.update(self.task, held_out=f"held-out {self.label} {value:.0%}")
-        bar = "█" * round(30 * value) + "░" * (30 - round(30 * value))
-        extra = f"reward {metrics['reward']:.2f}, {metrics['length']:.0f} tokens, truncated {metrics['truncated']:.0%}"
+        self.progress.update(self.task, held_out=f"{self.label} {value:.0%}")
+        filled = round(BAR * value)
+        bar = "█" * filled + "░" * (BAR - filled)
+        lost = f", {metrics['truncated']:.0%} truncated" if metrics["truncated"] >= 0.05 else ""
         self.progress.console.print(
-            f"step {step:>4}  held-out {self.label} {value:>5.1%}  {bar}  {extra}", highlight=False
+            f"step {step:>4}  held-out {self.label} {value:>5.1%}  {bar}  {metrics['length']:.0f} tokens{lost}",
+            highlight=False,
         )
 
     def note(self, sentence: str) -> None:
