@@ -43,9 +43,13 @@ class Decoder(Protocol):
         """Take over the weights of the model after an update."""
         ...
 
+    def sampling(self) -> contextlib.AbstractContextManager[None]:
+        """Entered around a whole batch of rollouts: the weights are as sampling wants them inside."""
+        ...
+
 
 class GenericDecoder:
-    """Any transformers causal LM, through its own forward pass and `DynamicCache`. Adapters stay unmerged."""
+    """Any transformers causal LM, through its own forward pass and `DynamicCache`, adapters merged meanwhile."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -57,6 +61,9 @@ class GenericDecoder:
 
     def refresh(self) -> None:
         """Nothing is copied, so nothing is to be taken over."""
+
+    def sampling(self) -> contextlib.AbstractContextManager[None]:
+        return merged(self.policy)
 
     def prefill(self, ids: Tensor, attention: Tensor, room: int) -> Tensor:
         self.cache = DynamicCache()
@@ -139,6 +146,9 @@ class FusedDecoder:
         self.norm = model.base_model.norm.weight.to(self.dtype)
         self.embedding = model.get_input_embeddings().weight.to(self.dtype)
         self.head = model.get_output_embeddings().weight.to(self.dtype)
+
+    def sampling(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()  # its own copy of the weights has the adapters in it
 
     def _merged(self, module: torch.nn.Module) -> tuple[Tensor, Tensor | None]:
         """(weight, bias) of a linear module, its adapters added in float32 and never written back: merging into

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from botgrpo_cli.policy.decode import Decoder, GenericDecoder, left_pad, merged
+from botgrpo_cli.policy.decode import Decoder, left_pad
 from botgrpo_cli.policy.load import Policy
 
 COMPACT_AT = 0.85  # copy the cache once fewer than this share of its rows is still running
@@ -57,22 +57,6 @@ def sample_groups(
 
     `on_finished(index, rollout)` is called as soon as a rollout is complete, so that scoring overlaps.
     """
-    if isinstance(decoder, GenericDecoder):
-        with merged(policy):
-            return _sample(policy, decoder, prompts, uniforms, group_size, max_new_tokens, temperature, on_finished)
-    return _sample(policy, decoder, prompts, uniforms, group_size, max_new_tokens, temperature, on_finished)
-
-
-def _sample(
-    policy: Policy,
-    decoder: Decoder,
-    prompts: Sequence[Sequence[int]],
-    uniforms: np.ndarray,
-    group_size: int,
-    max_new_tokens: int,
-    temperature: float,
-    on_finished: Callable[[int, Rollout], None] | None,
-) -> list[Rollout]:
     device = policy.device
     total = len(prompts) * group_size
     tokens = torch.zeros((total, max_new_tokens), dtype=torch.long, device=device)  # [R, T]
@@ -86,33 +70,34 @@ def _sample(
         if on_finished is not None:
             on_finished(index, rollouts[index])
 
-    ids, attention = left_pad(prompts, policy.pad_id, device)
-    logits = decoder.prefill(ids, attention, max_new_tokens)  # [P, V]
-    decoder.expand(group_size)
-    logits = logits.repeat_interleave(group_size, 0)  # [R, V]
-    ends = torch.zeros(logits.shape[-1], dtype=torch.bool, device=device)
-    ends[[i for i in policy.eos_ids if i < len(ends)]] = True
-    rows = torch.arange(total, device=device)  # [B] rollout of each row in the batch
-    running = torch.ones(total, dtype=torch.bool, device=device)  # [B]
-    for t in range(max_new_tokens):
-        chosen, lp = draw(logits / temperature, draws[rows, t])  # [B], [B]
-        tokens[rows, t] = chosen
-        logprobs[rows, t] = lp
-        stopped = running & ends[chosen]  # [B]
-        if bool(stopped.any()):
-            for index in rows[stopped].tolist():
-                close(index, t + 1, True)
-            running &= ~stopped
-            alive = int(running.sum())
-            if alive == 0:
-                break
-            if alive < COMPACT_AT * len(rows):
-                kept = running.nonzero().squeeze(-1)
-                decoder.keep(kept)
-                rows, chosen = rows[kept], chosen[kept]
-                running = torch.ones_like(rows, dtype=torch.bool)
-        if t + 1 < max_new_tokens:
-            logits = decoder.step(chosen)
+    with decoder.sampling():
+        ids, attention = left_pad(prompts, policy.pad_id, device)
+        logits = decoder.prefill(ids, attention, max_new_tokens)  # [P, V]
+        decoder.expand(group_size)
+        logits = logits.repeat_interleave(group_size, 0)  # [R, V]
+        ends = torch.zeros(logits.shape[-1], dtype=torch.bool, device=device)
+        ends[[i for i in policy.eos_ids if i < len(ends)]] = True
+        rows = torch.arange(total, device=device)  # [B] rollout of each row in the batch
+        running = torch.ones(total, dtype=torch.bool, device=device)  # [B]
+        for t in range(max_new_tokens):
+            chosen, lp = draw(logits / temperature, draws[rows, t])  # [B], [B]
+            tokens[rows, t] = chosen
+            logprobs[rows, t] = lp
+            stopped = running & ends[chosen]  # [B]
+            if bool(stopped.any()):
+                for index in rows[stopped].tolist():
+                    close(index, t + 1, True)
+                running &= ~stopped
+                alive = int(running.sum())
+                if alive == 0:
+                    break
+                if alive < COMPACT_AT * len(rows):
+                    kept = running.nonzero().squeeze(-1)
+                    decoder.keep(kept)
+                    rows, chosen = rows[kept], chosen[kept]
+                    running = torch.ones_like(rows, dtype=torch.bool)
+            if t + 1 < max_new_tokens:
+                logits = decoder.step(chosen)
     for index in range(total):
         if rollouts[index] is None:
             close(index, max_new_tokens, False)

@@ -19,8 +19,8 @@ from botgrpo_cli.tasks.base import Split, Task
 from botgrpo_cli.training.batches import held_out_of_run
 from botgrpo_cli.training.checkpoint import Checkpoint, list_checkpoints, load_checkpoint
 from botgrpo_cli.training.rollouts import Batch, collect
+from botgrpo_cli.training.run import RECIPE_FILE
 
-RECIPE_FILE = "recipe.yaml"
 FIELDS = (
     "run",
     "recipe",

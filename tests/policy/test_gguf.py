@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import gguf
 import torch
 
@@ -47,8 +49,6 @@ def write_gguf(policy, path) -> None:
     special = set(tokenizer.all_special_ids) | {0, 1, 2}
     writer.add_token_list([token for token, _ in vocabulary])
     writer.add_token_types([3 if i in special else 1 for _, i in vocabulary])
-    import json
-
     merges = json.loads(tokenizer.backend_tokenizer.to_str())["model"]["merges"]
     writer.add_token_merges([" ".join(pair) for pair in merges])
     writer.add_eos_token_id(0)
