@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from botgrpo_cli.records.manifest import hardware
 
 
 @dataclass(frozen=True)
@@ -52,19 +52,13 @@ def summary(done: dict[str, list[Step]]) -> dict[str, Any]:
 
 def machine(threads: int, packages: Sequence[str]) -> dict[str, Any]:
     """What the figures depend on: the processor, its threads in use, versions of packages."""
+    here = hardware()
     return {
-        "cpu": cpu_model(),
-        "cores": os.cpu_count(),
+        "cpu": here["cpu"],
+        "cores": here["cores"],
         "threads": threads,
         **{name: version(name) for name in packages},
     }
-
-
-def cpu_model() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else "unknown"
 
 
 def show(console: Console, title: str, result: dict[str, Any]) -> None:

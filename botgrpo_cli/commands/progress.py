@@ -14,7 +14,7 @@ LABELS = {"compile_rate": "compile rate"}
 class ProgressReporter:
     """The trainer's `Reporter` on a rich console. Without a terminal only the lines are printed."""
 
-    def __init__(self, console: Console, *, steps: int, done: int, headline: str) -> None:
+    def __init__(self, console: Console, *, steps: int, headline: str) -> None:
         self.headline = headline
         self.label = LABELS.get(headline, headline.replace("_", " "))
         self.progress = Progress(
@@ -28,7 +28,7 @@ class ProgressReporter:
             console=console,
             speed_estimate_period=300.0,
         )
-        self.task = self.progress.add_task("", total=steps, completed=done, held_out="", train="")
+        self.task = self.progress.add_task("", total=steps, held_out="", train="")
 
     def __enter__(self) -> ProgressReporter:
         self.progress.start()

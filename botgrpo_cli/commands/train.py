@@ -84,7 +84,7 @@ def run_to_end(progress: Console, prepared: Prepared, resume: bool) -> None:
 
     started = time.monotonic()
     steps, out = prepared.recipe.training.steps, prepared.out
-    reporter = ProgressReporter(progress, steps=steps, done=0, headline=prepared.task.headline)
+    reporter = ProgressReporter(progress, steps=steps, headline=prepared.task.headline)
     evaluated_at = None
     if resume:
         trainer, evaluated_at = run.resume(prepared, reporter)

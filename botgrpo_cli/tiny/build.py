@@ -185,8 +185,8 @@ def make_optimizers(model: Qwen2ForCausalLM, rate: float) -> tuple[torch.optim.O
 def learn_to_copy(model: Qwen2ForCausalLM, config: BuildConfig) -> Iterator[float]:
     """Batches of random ids that come twice, loss on the second time: the model learns to look back and copy.
 
-    Components alone hardly teach it: after 1,200 batches of them a model copied 3 % of the titles of briefs, after
-    250 of these and 100 of those all of them.
+    Components alone hardly teach it: after 900 batches of them a model copied 1 % of the titles of briefs; after 300
+    of these and 100 of components with copied words emphasised, another copied all of them.
     """
     optimizers = make_optimizers(model, config.learning_rate)
     randomness = torch.Generator().manual_seed(config.seed)

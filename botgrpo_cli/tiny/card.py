@@ -40,7 +40,7 @@ def card(config: BuildConfig, parameters: int, loss: float, figures: dict[str, M
         f"line holds an error with probability {config.damage:g}. It has seen no other text.",
         "Licence: Apache-2.0, as the code.",
         "",
-        "Rebuild it (about 15 minutes on two idle cores):",
+        "Rebuild it (it took 30 minutes on two cores that had other work):",
         "",
         f"    python -m botgrpo_cli.tiny build react --seed {config.seed} --damage {config.damage:g}",
         "",

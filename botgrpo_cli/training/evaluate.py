@@ -18,7 +18,7 @@ from botgrpo_cli.stats import bootstrap_ci, pass_at_k
 from botgrpo_cli.tasks.base import Split, Task
 from botgrpo_cli.training.batches import held_out_of_run
 from botgrpo_cli.training.checkpoint import Checkpoint, list_checkpoints, load_checkpoint
-from botgrpo_cli.training.rollouts import Batch, collect
+from botgrpo_cli.training.rollouts import Batch, collect, facts
 from botgrpo_cli.training.run import RECIPE_FILE
 
 FIELDS = (
@@ -118,8 +118,7 @@ def estimate(batch: Batch, headline: str, ks: list[int]) -> list[Estimate]:
     ids = [p.id for p in batch.prompts]
     columns: dict[str, list[float]] = {}
     for scored in batch.scored:
-        values = {**scored.metrics, **{f"term_{k}": v for k, v in scored.terms.items()}, "reward": scored.reward}
-        for key, value in values.items():
+        for key, value in facts(scored).items():
             columns.setdefault(key, []).append(value)
     rows = []
     for key, values in columns.items():

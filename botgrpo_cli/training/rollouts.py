@@ -102,11 +102,20 @@ def token_rewards(batch: Batch, local_weight: float) -> tuple[Tensor, Tensor]:
     return rewards, mask
 
 
+def facts(scored: Scored) -> dict[str, float]:
+    """What is logged of one rollout: the task's facts, every reward term alone, the reward."""
+    return {
+        **scored.metrics,
+        **{f"term_{name}": value for name, value in scored.terms.items()},
+        "reward": scored.reward,
+    }
+
+
 def summarise(batch: Batch) -> dict[str, float]:
     """Means over the rollouts: every fact of the task, every reward term alone, the reward, the local signal."""
     rows: dict[str, list[float]] = {}
     for scored in batch.scored:
-        values = {**scored.metrics, **{f"term_{k}": v for k, v in scored.terms.items()}, "reward": scored.reward}
+        values = facts(scored)
         if scored.local:
             values["local_mean"] = sum(scored.local) / len(scored.local)
         for key, value in values.items():
