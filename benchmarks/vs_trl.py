@@ -123,8 +123,7 @@ class Ours:
             step=self.steps,
         )
         sampled = time.perf_counter()
-        rewards, mask = token_rewards(batch, 0.0)  # [B, T]
-        advantages = self.method.compute(rewards, mask, batch.group)  # [B, T]
+        advantages = token_rewards(batch, 0.0).advantages(self.method)  # [B, T]
         ready = time.perf_counter()
         update(
             self.policy,

@@ -18,17 +18,16 @@ What holds for every function here:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from botgrpo_cli.methods.filters import groups_with_spread
+from botgrpo_cli.methods.grouped import Grouped, inverse, score_spread
+
 Weights = Literal["inverse-length", "uniform"]
 Credit = Literal["immediate", "to-go"]
-
-# A spread below this share of the rewards' size is rounding of long sums (float64: 2e-16 each), not a difference.
-_ROUNDING = 1e-10
 
 
 @torch.no_grad()
@@ -62,7 +61,7 @@ def bag_of_tokens(
     tensor([[ 1.6667, -1.0000],
             [-0.3333,  0.0000]])
     """
-    bag = _Bag.of(token_rewards, mask, group)
+    bag = Grouped.of(token_rewards, mask, group)
     if credit == "to-go":
         bag.rewards = _mean_to_go(bag.rewards, bag.valid)  # [B, T]
     elif credit != "immediate":
@@ -79,7 +78,7 @@ def bag_of_tokens(
     centred = bag.rewards.sub_(mean[:, None]).masked_fill_(~bag.valid, 0.0)  # [B, T]
     squares = torch.linalg.vector_norm(centred, dim=1).square()  # [B]
     deviation = (bag.by_group(weight * squares) / total)[bag.index].sqrt()  # [B]
-    scale = _inverse(deviation, mean.abs(), bag.rollouts[bag.index], eps)  # [B]
+    scale = inverse(deviation, mean.abs(), bag.rollouts[bag.index], eps)  # [B]
     return centred.mul_(scale[:, None]).to(token_rewards.device, torch.float32)  # [B, T]
 
 
@@ -100,9 +99,30 @@ def group_relative(token_rewards: Tensor, mask: Tensor, group: Tensor, *, eps: f
     tensor([[ 1.,  1.],
             [-1.,  0.]])
     """
-    bag = _Bag.of(token_rewards, mask, group)
-    centred, deviation, size = _score_spread(bag)  # [B] each
-    advantage = (centred * _inverse(deviation, size, bag.rollouts[bag.index], eps)).float()  # [B]
+    bag = Grouped.of(token_rewards, mask, group)
+    centred, deviation, size = score_spread(bag)  # [B] each
+    advantage = (centred * inverse(deviation, size, bag.rollouts[bag.index], eps)).float()  # [B]
+    return torch.where(bag.valid, advantage[:, None], 0.0).to(token_rewards.device)  # [B, T]
+
+
+@torch.no_grad()
+def group_centred(token_rewards: Tensor, mask: Tensor, group: Tensor, *, eps: float = 1e-6) -> Tensor:
+    """Dr. GRPO: the scalar of `group_relative` minus its group's mean, not divided (arXiv 2503.20783, 3.2).
+
+    `eps` is not used: nothing is divided. Shapes and errors as in `group_relative`.
+
+    Scores 4 and 2, mean 3:
+
+    >>> rewards = torch.tensor([[8.0, 0.0], [2.0, float("nan")]])
+    >>> mask = torch.tensor([[1, 1], [1, 0]])
+    >>> group_centred(rewards, mask, torch.tensor([7, 7]))
+    tensor([[ 1.,  1.],
+            [-1.,  0.]])
+    """
+    bag = Grouped.of(token_rewards, mask, group)
+    centred, deviation, size = score_spread(bag)  # [B] each
+    spread = inverse(deviation, size, bag.rollouts[bag.index], 0.0) > 0  # [B], so that rounding is exactly 0
+    advantage = torch.where(spread, centred, 0.0).float()  # [B]
     return torch.where(bag.valid, advantage[:, None], 0.0).to(token_rewards.device)  # [B, T]
 
 
@@ -121,10 +141,9 @@ def group_statistics(token_rewards: Tensor, mask: Tensor, group: Tensor) -> dict
     >>> group_statistics(rewards, torch.ones(4, 2), torch.tensor([0, 0, 0, 1]))
     {'zero_spread': 1.0, 'zero_spread_tokens': 0.5, 'unscored': 1.0, 'empty': 0.0, 'groups': 2.0}
     """
-    bag = _Bag.of(token_rewards, mask, group)
-    scale = _inverse(*_score_spread(bag)[1:], bag.rollouts[bag.index], 1.0)  # [B], 0 without spread
+    bag = Grouped.of(token_rewards, mask, group)
     groups = len(bag.rollouts)
-    alive = bag.by_group((scale > 0).double()) > 0  # [G]
+    alive = groups_with_spread(token_rewards, mask, group)  # [G]
     tokens = bag_of_tokens(token_rewards, mask, group)  # [B, T]
     tokens_alive = bag.by_group((tokens != 0).any(1).to(bag.rewards.device, torch.float64)) > 0  # [G]
     scored = bag.by_group(bag.lengths > 0).sum().item()
@@ -136,58 +155,6 @@ def group_statistics(token_rewards: Tensor, mask: Tensor, group: Tensor) -> dict
         "empty": float(empty),
         "groups": float(groups),
     }
-
-
-@dataclass
-class _Bag:
-    """A batch made safe: float64, zero where nothing counts, unscored rollouts taken out."""
-
-    rewards: Tensor  # [B, T] float64, 0 where not valid
-    valid: Tensor  # [B, T] bool, completion tokens of scored rollouts
-    lengths: Tensor  # [B] float64, 0 for rollouts that are left out
-    index: Tensor  # [B] int64, group of each rollout as 0..G-1
-    rollouts: Tensor  # [G] float64, rollouts that count
-
-    @classmethod
-    def of(cls, token_rewards: Tensor, mask: Tensor, group: Tensor) -> _Bag:
-        if token_rewards.dim() != 2 or mask.shape != token_rewards.shape or group.shape != token_rewards.shape[:1]:
-            raise ValueError(
-                f"token_rewards is {tuple(token_rewards.shape)}, mask {tuple(mask.shape)}, group {tuple(group.shape)}; "
-                "expected [B, T], [B, T] and [B]."
-            )
-        device = "cpu" if token_rewards.device.type == "mps" else token_rewards.device  # mps has no float64
-        valid = mask.to(device).bool()  # [B, T]
-        rewards = token_rewards.to(device, torch.float64, copy=True).masked_fill_(~valid, 0.0)  # [B, T]
-        scored = rewards.sum(1).isfinite()  # [B]
-        if not scored.all():
-            valid = valid & scored[:, None]  # [B, T]
-            rewards.masked_fill_(~scored[:, None], 0.0)
-        lengths = valid.float().sum(1).double()  # [B], exact up to 2^24 tokens and much faster than a sum of bools
-        ids, index = torch.unique(group.to(device), return_inverse=True)  # [G], [B]
-        bag = cls(rewards, valid, lengths, index, torch.zeros(len(ids), dtype=torch.float64, device=device))
-        bag.rollouts = bag.by_group(lengths > 0)
-        return bag
-
-    def by_group(self, values: Tensor) -> Tensor:
-        """Sums over the rollouts of each group. Shapes: values [B], result [G]."""
-        return torch.zeros_like(self.rollouts).index_add_(0, self.index, values.double())
-
-
-def _score_spread(bag: _Bag) -> tuple[Tensor, Tensor, Tensor]:
-    """Centred scores, their deviation in the group, and the size of the group's rewards. Shapes: [B] each."""
-    present = (bag.lengths > 0).double()  # [B]
-    lengths, rollouts = bag.lengths.clamp(min=1), bag.rollouts.clamp(min=1)
-    score = bag.rewards.sum(1) / lengths  # [B]
-    size = (bag.by_group(torch.linalg.vector_norm(bag.rewards, ord=1, dim=1) / lengths) / rollouts)[bag.index]  # [B]
-    centred = (score - (bag.by_group(score) / rollouts)[bag.index]) * present  # [B]
-    deviation = (bag.by_group(centred.square()) / rollouts)[bag.index].sqrt()  # [B]
-    return centred, deviation, size
-
-
-def _inverse(deviation: Tensor, size: Tensor, rollouts: Tensor, eps: float) -> Tensor:
-    """1 / (deviation + eps), and exactly 0 without spread or with a lone rollout. Shapes: [B] each."""
-    spread = (deviation > _ROUNDING * size) & (rollouts > 1)  # [B]
-    return torch.where(spread, 1.0 / (deviation + eps).clamp(min=1e-300), 0.0)
 
 
 def _mean_to_go(rewards: Tensor, valid: Tensor) -> Tensor:

@@ -69,19 +69,41 @@ def as_problem(finding: Finding, sources: Mapping[str, Mark], fallback: str) -> 
 
 
 def _micro_batch(recipe: Recipe) -> Iterator[Finding]:
+    """The rollouts of a step fill the optimizer steps evenly, and each of those its micro-batches."""
     prompts, group, micro = recipe.sampling.prompts, recipe.sampling.group_size, recipe.training.micro_batch
-    total = prompts * group
-    if total % micro == 0:
+    total, parts = prompts * group, minibatches(recipe)
+    if total % parts:
+        sizes = _around(parts, _divisors(total))
+        yield (
+            ("method.minibatches", "sampling.prompts", "sampling.group_size"),
+            f"Found {parts}, which does not divide the rollouts of a step, {prompts} prompts x {group} = {total}; "
+            f"expected {_or(sizes)}.",
+        )
         return
-    divisors = [size for size in range(1, min(total, 4096) + 1) if total % size == 0] + [total]
-    sizes = _around(micro, divisors)
-    step = micro // math.gcd(micro, group)  # prompts x group_size is divisible when prompts is a multiple of this
+    each = total // parts
+    if each % micro == 0:
+        return
+    sizes = _around(micro, _divisors(each))
+    step = parts * micro // math.gcd(parts * micro, group)  # divisible when prompts is a multiple of this
     fitting = _around(prompts, [step * (prompts // step), step * (prompts // step + 1)])
+    of = f" in {parts} minibatches, {each} each" if parts > 1 else ""
     yield (
         ("training.micro_batch", "sampling.prompts", "sampling.group_size"),
-        f"Found {micro}, which does not divide the rollouts of a step, {prompts} prompts x {group} = {total}; "
+        f"Found {micro}, which does not divide the rollouts of a step, {prompts} prompts x {group} = {total}{of}; "
         f"expected {_or(sizes)}, or keep {micro} and set sampling.prompts to {_or(fitting)}.",
     )
+
+
+def minibatches(recipe: Recipe) -> int:
+    """Optimizer steps a pass: the recipe's, else the method's; 1 for a method that does not exist."""
+    from botgrpo_cli.methods.registry import METHODS  # torch: only when a recipe is loaded
+
+    named = METHODS.get(recipe.method.name)
+    return recipe.method.minibatches or (named.minibatches if named else 1)
+
+
+def _divisors(total: int) -> list[int]:
+    return [size for size in range(1, min(total, 4096) + 1) if total % size == 0] + [total]
 
 
 def _warmup(recipe: Recipe) -> Iterator[Finding]:

@@ -77,6 +77,14 @@ class MethodConfig(Section):
     """Upper clip: ratios above 1 + clip_high get no gradient when the advantage is positive."""
     aggregation: Literal["sequence-mean", "token-mean", "constant"] | None = None
     """How token losses become one number."""
+    minibatches: Count | None = None
+    """Optimizer steps that the rollouts of one pass are cut into; above 1 the ratio leaves 1 and clipping acts."""
+    refills: Annotated[int, Field(ge=0)] | None = None
+    """Times that a step samples other prompts in place of groups whose rollouts all score the same; 0 keeps them."""
+    overlong: Share | None = None
+    """Last share of the token limit over which a punishment of a long rollout grows from 0 to -1; 0: none."""
+    softmin_temperature: Annotated[float, Field(gt=0)] | None = None
+    """Temperature of PURE's soft minimum over steps: the lower, the more the worst step alone counts."""
 
 
 class TermConfig(Section):

@@ -50,6 +50,7 @@ class Scored:
     terms: dict[str, float]  # each in [0, 1], before its weight
     metrics: dict[str, float]  # facts to average, for example {"compile_rate": 1.0}
     detail: dict[str, Any] = field(default_factory=dict)  # for samples.jsonl: code, diagnostics, line penalties
+    steps: list[int] | None = None  # [T] step of each token, from left to right (a line, a step); None: one step
 
 
 class Task(Protocol):

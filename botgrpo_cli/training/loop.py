@@ -20,10 +20,11 @@ from botgrpo_cli.policy.load import Policy
 from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.records.write import RunWriter
 from botgrpo_cli.tasks.base import Prompt, Task
-from botgrpo_cli.training.batches import held_out_of_run, prompts_of_step
+from botgrpo_cli.training.batches import held_out_of_run
 from botgrpo_cli.training.checkpoint import save_checkpoint
 from botgrpo_cli.training.interrupt import Interrupts
-from botgrpo_cli.training.rollouts import Batch, collect, summarise, token_rewards
+from botgrpo_cli.training.refill import collect_step, rewards_of
+from botgrpo_cli.training.rollouts import Batch, collect, summarise
 from botgrpo_cli.training.update import make_optimizer, update
 
 MAX_SKIPPED = 5  # non-finite gradients in a row after which the run stops
@@ -106,11 +107,16 @@ class Trainer:
     def train_step(self) -> None:
         """One update and its rows: all of them, or, when interrupted, none."""
         step, recipe, config = self.step + 1, self.recipe, self.recipe.training
-        prompts = prompts_of_step(self.train_prompts, count=recipe.sampling.prompts, seed=config.seed, step=step)
-        batch = self._collect(prompts, step=step, group_size=recipe.sampling.group_size)
-        rewards, mask = token_rewards(batch, recipe.method.local_weight)  # [B, T]
+        batch, refilled = collect_step(
+            self.train_prompts,
+            self.method,
+            recipe,
+            step=step,
+            collect=lambda prompts: self._collect(prompts, step=step, group_size=recipe.sampling.group_size),
+        )
+        rewards = rewards_of(batch, self.method, recipe)
         started = time.perf_counter()
-        advantages = self.method.compute(rewards, mask, batch.group)  # [B, T]
+        advantages = rewards.advantages(self.method)  # [B, T]
         ready = time.perf_counter()
         with contextlib.ExitStack() as uninterrupted:
             metrics = update(
@@ -127,7 +133,7 @@ class Trainer:
                 before_weights_move=lambda: uninterrupted.enter_context(self.interrupts.shield()),
             )
             self.decoder.refresh()
-            metrics |= summarise(batch) | group_statistics(rewards, mask, batch.group)
+            metrics |= summarise(batch) | group_statistics(rewards.tokens, rewards.mask, rewards.group) | refilled
             metrics |= self._timings(batch, advantage=ready - started, update=time.perf_counter() - ready)
             self._record(step, "train", metrics, batch, advantages, SAMPLES_A_STEP)
             self.step = step

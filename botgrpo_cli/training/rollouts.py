@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from botgrpo_cli.errors import RunError
+from botgrpo_cli.methods.registry import Method
 from botgrpo_cli.policy.decode import Decoder
 from botgrpo_cli.policy.load import Policy
 from botgrpo_cli.policy.sample import Rollout, sample_groups, stream
@@ -34,6 +36,33 @@ class Batch:
     @property
     def lengths(self) -> list[int]:
         return [len(r.ids) for r in self.rollouts]
+
+    def groups(self, keep: Sequence[bool]) -> Batch:
+        """The groups for which `keep` says so, numbered from 0; timings stay those of the whole. `keep` has one entry
+        a group, in order of the group ids."""
+        rows = [k for k, g in enumerate(self.group.tolist()) if keep[g]]
+        _, group = torch.unique(self.group[rows], return_inverse=True)
+        return replace(
+            self,
+            prompts=[self.prompts[k] for k in rows],
+            prompt_ids=[self.prompt_ids[k] for k in rows],
+            rollouts=[self.rollouts[k] for k in rows],
+            scored=[self.scored[k] for k in rows],
+            group=group,
+        )
+
+    def join(self, other: Batch) -> Batch:
+        """Both batches as one; the groups of `other` come after these."""
+        after = int(self.group.max()) + 1 if len(self.group) else 0
+        return Batch(
+            self.prompts + other.prompts,
+            self.prompt_ids + other.prompt_ids,
+            self.rollouts + other.rollouts,
+            self.scored + other.scored,
+            torch.cat([self.group, other.group + after]),
+            self.seconds_sample + other.seconds_sample,
+            self.seconds_score + other.seconds_score,
+        )
 
 
 def collect(
@@ -77,6 +106,8 @@ def collect(
         )
     sampled = time.perf_counter()
     scored = [future.result() for future in futures]
+    for row, (said, rollout) in enumerate(zip(scored, rollouts, strict=True)):
+        check_counts(task.name, prompts[row // group_size], said, len(rollout.ids))
     return Batch(
         prompts=[p for p in prompts for _ in range(group_size)],
         prompt_ids=[ids for ids in encoded for _ in range(group_size)],
@@ -88,18 +119,53 @@ def collect(
     )
 
 
-def token_rewards(batch: Batch, local_weight: float) -> tuple[Tensor, Tensor]:
-    """(rewards [B, T], mask [B, T]): r_kt = R_k + local_weight * local_kt.
+@dataclass(frozen=True)
+class Rewards:
+    """What every method sees of a batch."""
+
+    tokens: Tensor  # [B, T] r_kt = R_k + local_weight * local_kt
+    mask: Tensor  # [B, T]
+    group: Tensor  # [B]
+    outcome: Tensor  # [B] R_k
+    steps: Tensor  # [B, T] step of each token, see methods/steps.py
+
+    def advantages(self, method: Method) -> Tensor:
+        """Shape: [B, T]."""
+        return method.compute(self.tokens, self.mask, self.group, steps=self.steps, outcome=self.outcome)
+
+
+def token_rewards(batch: Batch, local_weight: float, *, punishment: Tensor | None = None) -> Rewards:
+    """Token rewards r_kt = R_k + local_weight * local_kt, with `punishment` [B] added to the global rewards R_k.
 
     The global reward of a rollout is broadcast to all its tokens (paper, Method): put on the last token alone it
     would enter the bag's mean divided by the length. NaN where the rollout could not be scored.
     """
     lengths = torch.tensor(batch.lengths)
     mask = torch.arange(max(1, int(lengths.max()))) < lengths[:, None]  # [B, T]
-    rewards = torch.zeros(mask.shape, dtype=torch.float64)
-    for row, scored, length in zip(rewards, batch.scored, batch.lengths, strict=True):
-        row[:length] = scored.reward + local_weight * torch.tensor(scored.local, dtype=torch.float64)
-    return rewards, mask
+    outcome = torch.tensor([scored.reward for scored in batch.scored], dtype=torch.float64)  # [B]
+    if punishment is not None:
+        outcome = outcome + punishment
+    tokens = torch.zeros(mask.shape, dtype=torch.float64)
+    steps = torch.zeros(mask.shape, dtype=torch.int64)
+    for k, (scored, length) in enumerate(zip(batch.scored, batch.lengths, strict=True)):
+        tokens[k, :length] = outcome[k] + local_weight * torch.tensor(scored.local, dtype=torch.float64)
+        if scored.steps is not None:
+            steps[k, :length] = torch.tensor(scored.steps, dtype=torch.int64)
+    return Rewards(tokens, mask, batch.group, outcome, steps)
+
+
+def check_counts(task: str, prompt: Prompt, scored: Scored, tokens: int) -> None:
+    """Every token has its local reward, and its step where there are steps.
+
+    Raises:
+        RunError: names the task, the prompt and the numbers.
+    """
+    for what, values in (("local rewards", scored.local), ("steps", scored.steps)):
+        if values is not None and len(values) != tokens:
+            raise RunError(
+                f"The task '{task}' returned {len(values)} {what} for a rollout of {tokens} tokens (prompt "
+                f"'{prompt.id}'); expected one a token."
+            )
 
 
 def facts(scored: Scored) -> dict[str, float]:

@@ -7,14 +7,16 @@ import pytest
 import torch
 
 from botgrpo_cli.errors import InputError
-from botgrpo_cli.methods.advantages import bag_of_tokens, group_relative
+from botgrpo_cli.methods.advantages import bag_of_tokens, group_centred, group_relative
 from botgrpo_cli.methods.objectives import clipped_surrogate, token_weights
 from botgrpo_cli.methods.registry import ADVANTAGES, METHODS, Method, resolve
+from botgrpo_cli.methods.steps import process_supervision, softmin_credit
 from botgrpo_cli.recipe.schema import MethodConfig
 
 REWARDS = torch.tensor([[8.0, 0.0], [2.0, 0.0], [1.0, 1.0]])
 MASK = torch.tensor([[1, 1], [1, 0], [1, 1]])
 GROUP = torch.tensor([0, 0, 0])
+EXTRA = {"steps": torch.tensor([[0, 1], [0, 0], [0, 0]]), "outcome": torch.tensor([3.0, 2.0, 1.0])}
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -23,7 +25,7 @@ def test_every_entry_is_complete_and_trains(name):
     assert method.name == name
     assert method.paper
     assert method.formula
-    advantages = method.compute(REWARDS, MASK, GROUP)
+    advantages = method.compute(REWARDS, MASK, GROUP, **EXTRA)
     assert advantages.any()
     new = torch.zeros(3, 2, requires_grad=True)
     loss, _ = clipped_surrogate(
@@ -42,9 +44,40 @@ def test_every_entry_is_complete_and_trains(name):
 def test_entries_are_the_named_methods():
     assert torch.equal(METHODS["grpo"].compute(REWARDS, MASK, GROUP), group_relative(REWARDS, MASK, GROUP))
     assert torch.equal(METHODS["bot-grpo"].compute(REWARDS, MASK, GROUP), bag_of_tokens(REWARDS, MASK, GROUP))
-    for method in METHODS.values():
-        assert (method.ratio, method.clip_low, method.clip_high) == ("token", 0.2, 0.2)
-        assert method.aggregation == "sequence-mean"
+    assert torch.equal(METHODS["dr-grpo"].compute(REWARDS, MASK, GROUP), group_centred(REWARDS, MASK, GROUP))
+    for name in ("gspo", "dapo"):
+        assert torch.equal(METHODS[name].compute(REWARDS, MASK, GROUP), group_relative(REWARDS, MASK, GROUP))
+    steps = EXTRA["steps"]
+    found = METHODS["process-grpo"].compute(REWARDS, MASK, GROUP, **EXTRA)
+    assert torch.equal(found, process_supervision(REWARDS, MASK, GROUP, steps=steps))
+    found = METHODS["pure"].compute(REWARDS, MASK, GROUP, **EXTRA)
+    assert torch.equal(found, softmin_credit(REWARDS, MASK, GROUP, **EXTRA))
+
+
+def test_parts_are_those_of_the_papers():
+    """The table of the methods compared: ratio level, clip range, aggregation, minibatches, refills, overlong share."""
+    parts = {
+        name: (m.ratio, m.clip_low, m.clip_high, m.aggregation, m.minibatches, m.refills, m.overlong)
+        for name, m in METHODS.items()
+    }
+    plain = ("token", 0.2, 0.2, "sequence-mean", 1, 0, 0.0)
+    assert parts == {
+        "bot-grpo": plain,
+        "grpo": plain,
+        "gspo": ("sequence", 3e-4, 4e-4, "sequence-mean", 4, 0, 0.0),
+        "dapo": ("token", 0.2, 0.28, "token-mean", 1, 10, 0.2),
+        "pure": plain,
+        "dr-grpo": ("token", 0.2, 0.2, "constant", 1, 0, 0.0),
+        "process-grpo": plain,
+    }
+
+
+def test_what_an_advantage_needs_is_asked_for():
+    assert METHODS["pure"].needs == ("steps", "outcome")
+    with pytest.raises(ValueError, match="'softmin' of method 'pure' needs steps and outcome"):
+        METHODS["pure"].compute(REWARDS, MASK, GROUP)
+    with pytest.raises(ValueError, match="'process' of method 'process-grpo' needs steps"):
+        METHODS["process-grpo"].compute(REWARDS, MASK, GROUP)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -101,7 +134,8 @@ def test_unknown_names_suggest_the_nearest():
     with pytest.raises(InputError, match=r"method\.name: there is no method 'botgrpo'\. .* Did you mean 'bot-grpo'\?"):
         resolve(MethodConfig(name="botgrpo"))
     with pytest.raises(
-        InputError, match=r"method\.advantage: .* 'groups'\. Known: bot, group\. Did you mean 'group'\?"
+        InputError,
+        match=r"method\.advantage: .* 'groups'\. Known: bot, group, group-centred, process, softmin\. Did you mean 'g",
     ):
         resolve(MethodConfig(advantage="groups"))
 

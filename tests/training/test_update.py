@@ -22,10 +22,10 @@ def one_batch(policy):
 def step(policy, batch, method="bot-grpo", *, reference=None, **training):
     config = make_recipe(**{f"training__{k}": v for k, v in training.items()}).training
     entry = METHODS[method]
-    rewards, mask = token_rewards(batch, 0.5)
+    rewards = token_rewards(batch, 0.5)
     optimizer = make_optimizer(policy, config)
     options = {"config": config, "temperature": 0.9, "max_new_tokens": 12, "step": 1, "reference": reference}
-    return update(policy, optimizer, entry, batch, entry.compute(rewards, mask, batch.group), **options)
+    return update(policy, optimizer, entry, batch, rewards.advantages(entry), **options)
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))

@@ -15,7 +15,7 @@ from tests.conftest import make_policy
 
 
 class LetterTask:
-    """Reward: share of bytes that are 'a'. Local: -1 on every token that holds another byte."""
+    """Reward: share of bytes that are 'a'. Local: -1 on every token that holds another byte. A step is three tokens."""
 
     name = "letters"
     headline = "letter_rate"
@@ -32,7 +32,8 @@ class LetterTask:
             "length": float(len(completion.pieces)),
         }
         local = [-float(bool(piece.strip(b"a"))) for piece in completion.pieces]
-        future.set_result(Scored(share, local, {"letters": share}, metrics, {"text": completion.text}))
+        steps = [t // 3 for t in range(len(local))]
+        future.set_result(Scored(share, local, {"letters": share}, metrics, {"text": completion.text}, steps))
         return future
 
     def versions(self):

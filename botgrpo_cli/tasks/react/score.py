@@ -29,16 +29,18 @@ def score(
     term and no penalties; so does a completion without code, apart from its metrics.
     Line numbers in `detail` are 0-based lines of the completion, as in `rewards.spans.line_of_token`.
 
-    Shapes: `Scored.local` [T] in [-1, 0], T = len(completion.pieces).
+    Shapes: `Scored.local` [T] in [-1, 0] and `Scored.steps` [T], T = len(completion.pieces). A step is a line.
     """
+    lines = line_of_token(completion.pieces)  # [T]
     terms = _terms(found, result, content_share)
     softened = _softened(found, result, reward)
     return Scored(
         reward=weighted_sum(terms, {name: getattr(reward, name).weight for name in TERMS}),
-        local=_on_tokens(completion, found.first_line, softened),
+        local=_on_tokens(lines, found.first_line, softened),
         terms=terms,
         metrics=_metrics(completion, terms, result),
         detail=_detail(found, result, softened),
+        steps=lines,
     )
 
 
@@ -113,10 +115,10 @@ def _softened(found: Extracted, result: CheckResult, reward: RewardConfig) -> li
     return spread(penalties, kind=reward.spread.kind, half_life=reward.spread.half_life)
 
 
-def _on_tokens(completion: Completion, first_line: int, softened: list[float]) -> list[float]:
+def _on_tokens(lines: list[int], first_line: int, softened: list[float]) -> list[float]:
     """Every token takes minus the penalty of its line; special tokens and lines outside the code take 0."""
     signal = []
-    for line in line_of_token(completion.pieces):  # [T]
+    for line in lines:  # [T]
         index = line - first_line
         inside = line >= 0 and 0 <= index < len(softened)
         signal.append(-softened[index] if inside and softened[index] else 0.0)
