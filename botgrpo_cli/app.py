@@ -17,6 +17,7 @@ from botgrpo_cli import __version__
 from botgrpo_cli.commands import recipes
 from botgrpo_cli.commands.doctor import doctor
 from botgrpo_cli.commands.evaluate import evaluate
+from botgrpo_cli.commands.methods import methods
 from botgrpo_cli.commands.plot import plot
 from botgrpo_cli.commands.setup import setup
 from botgrpo_cli.commands.train import train
@@ -61,6 +62,7 @@ app.command()(train)
 app.command()(evaluate)
 app.command()(plot)
 app.add_typer(recipes.app, name="recipes")
+app.command()(methods)
 app.command()(setup)
 app.command()(doctor)
 

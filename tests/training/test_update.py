@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from botgrpo_cli.errors import RunError
 from botgrpo_cli.methods.registry import METHODS
 from botgrpo_cli.policy.decode import choose_decoder
 from botgrpo_cli.training.rollouts import collect, token_rewards
-from botgrpo_cli.training.update import make_optimizer, update
+from botgrpo_cli.training.update import Update, make_optimizer, update
 from tests.conftest import make_policy
 from tests.training.toy import LetterTask, make_recipe
 
@@ -26,6 +29,13 @@ def step(policy, batch, method="bot-grpo", *, reference=None, **training):
     optimizer = make_optimizer(policy, config)
     options = {"config": config, "temperature": 0.9, "max_new_tokens": 12, "step": 1, "reference": reference}
     return update(policy, optimizer, entry, batch, rewards.advantages(entry), **options)
+
+
+def inside(policy, batch, *, method=METHODS["grpo"], config=None):
+    """An Update that has not run yet."""
+    config = config or make_recipe().training
+    advantages = token_rewards(batch, 0.5).advantages(method)
+    return Update(policy, make_optimizer(policy, config), method, batch, advantages, config, 0.9, 12, 1, None)
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
@@ -98,3 +108,54 @@ def test_the_update_raises_what_was_rewarded(policy):
         step(policy, one_batch(policy), learning_rate=1e-2)
     after = one_batch(policy).scored
     assert sum(s.reward for s in after) > sum(s.reward for s in before)
+
+
+def test_minibatches_use_the_log_probabilities_of_the_policy_that_sampled():
+    policy = make_policy()
+    batch = one_batch(policy)
+    before = inside(policy, batch)
+    expected = {row: before._logprobs([row])[0][0].detach() for row in range(len(batch.rollouts))}
+    method = replace(METHODS["grpo"], minibatches=3)
+    config = make_recipe(training__learning_rate=0.02, training__inner_epochs=2).training
+    whole = inside(policy, batch, method=method, config=config)
+    result = whole.run(lambda: None)
+    assert result["updates"] == 6
+    assert result["clip_share"] > 0.0
+    assert result["sampler_gap"] < 1e-5  # measured before the weights moved, for every row
+    assert whole.known == set(range(len(batch.rollouts)))
+    for row, logprobs in expected.items():
+        torch.testing.assert_close(whole.old[row, : len(logprobs)], logprobs, atol=1e-5, rtol=1e-5)
+
+
+def test_minibatches_cut_the_rollouts_anew_in_each_epoch():
+    policy = make_policy()
+    batch = one_batch(policy)
+    config = make_recipe(training__inner_epochs=2).training
+    plan = list(inside(policy, batch, method=replace(METHODS["grpo"], minibatches=4), config=config)._minibatches())
+    assert [len(rows) for rows in plan] == [3] * 8
+    for epoch in (plan[:4], plan[4:]):
+        assert sorted(r for rows in epoch for r in rows) == list(range(12))
+    assert plan[:4] != plan[4:]
+
+
+@pytest.mark.parametrize("method", ["gspo", "grpo"])
+def test_gspo_clips_after_its_first_minibatch_and_grpo_never_on_policy(method, policy):
+    result = step(policy, one_batch(policy), method, learning_rate=0.01)
+    assert (result["clip_share"] > 0.0) == (method == "gspo")
+    assert result["updates"] == METHODS[method].minibatches
+
+
+@pytest.mark.parametrize(("key", "count"), [("local", 1), ("steps", 99)])
+def test_a_task_with_the_wrong_number_of_rewards_is_named(policy, key, count):
+    class Short(LetterTask):
+        name = "short-sighted"
+
+        def submit(self, completion):
+            future = super().submit(completion)
+            setattr(future.result(), key, [0] * count)
+            return future
+
+    options = {"group_size": 2, "max_new_tokens": 12, "temperature": 0.9, "seed": 0, "step": 1}
+    words = {"local": "1 local rewards", "steps": "99 steps"}[key]
+    with pytest.raises(RunError, match=rf"task 'short-sighted' returned {words} for a rollout of \d+ tokens \(prompt"):
+        collect(policy, choose_decoder(policy), Short(), Short().prompts("train")[:2], **options)
