@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from botgrpo_cli.policy.load import Policy
+from botgrpo_cli.policy.shared import Layout, attending, lay_out
 
 CHUNK_ROWS = 1024  # completion positions a head call: bounds the float32 [rows, vocabulary] buffer
 
@@ -28,10 +29,21 @@ class Sequences:
     mask: Tensor  # [B, T] 1 on completion tokens
     source: Tensor  # [N] flat index into [B * S] of the position that predicts each completion token
     target: Tensor  # [N] the completion ids, row by row
+    layout: Layout | None = None  # the same tokens with each prompt once, where the model can be run that way
 
 
-def pack(prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]], policy: Policy) -> Sequences:
-    """Rectangles from lists. Masks come from lengths, never from `!= pad_id`."""
+def pack(
+    prompts: Sequence[Sequence[int]],
+    completions: Sequence[Sequence[int]],
+    policy: Policy,
+    *,
+    share: bool | None = None,
+) -> Sequences:
+    """Rectangles from lists. Masks come from lengths, never from `!= pad_id`.
+
+    `share` lays each prompt out once (`policy/shared.py`); None asks whether the policy can be run that way.
+    """
+    share = shares_prompts(policy) if share is None else share
     rows = [[*p, *c] for p, c in zip(prompts, completions, strict=True)]
     width = max(map(len, rows))
     ids = torch.tensor([row + [policy.pad_id] * (width - len(row)) for row in rows])  # [B, S]
@@ -49,6 +61,7 @@ def pack(prompts: Sequence[Sequence[int]], completions: Sequence[Sequence[int]],
         mask.to(device),
         torch.tensor(source, dtype=torch.long, device=device),
         torch.tensor(target, dtype=torch.long, device=device),
+        lay_out(prompts, completions).to(device) if share else None,
     )
 
 
@@ -64,10 +77,11 @@ class SelectedLogProb(torch.autograd.Function):
         weight_used = weight.to(hidden.dtype)
         selected, entropy, log_z = [], [], []
         for h, t in zip(hidden.split(CHUNK_ROWS), target.split(CHUNK_ROWS), strict=True):
-            logits = torch.nn.functional.linear(h, weight_used).float() / temperature  # [n, V]
-            z = logits.logsumexp(-1)  # [n]
-            selected.append(logits.gather(-1, t[:, None]).squeeze(-1) - z)
-            entropy.append(z - (torch.softmax(logits, -1) * logits).sum(-1))
+            log_p = torch.nn.functional.linear(h, weight_used).float().div_(temperature)  # [n, V], logits so far
+            z = log_p.logsumexp(-1)  # [n]
+            log_p.sub_(z[:, None])
+            selected.append(log_p.gather(-1, t[:, None]).squeeze(-1))
+            entropy.append(-torch.bmm(log_p.exp()[:, None], log_p[..., None]).flatten())
             log_z.append(z)
         ctx.save_for_backward(hidden, weight, target, torch.cat(log_z))
         ctx.temperature = temperature
@@ -89,10 +103,9 @@ class SelectedLogProb(torch.autograd.Function):
             strict=True,
         )
         for h, t, z, g in chunks:
-            logits = torch.nn.functional.linear(h, weight_used).float() / ctx.temperature  # [n, V]
-            d = -torch.exp(logits - z[:, None])  # [n, V]
-            d.scatter_add_(-1, t[:, None], torch.ones_like(d[:, :1]))
-            d = (d * (g / ctx.temperature)[:, None]).to(hidden.dtype)
+            g = (g / ctx.temperature)[:, None]  # [n, 1]
+            d = torch.nn.functional.linear(h, weight_used).float().div_(ctx.temperature)  # [n, V]
+            d = d.sub_(z[:, None]).exp_().mul_(-g).scatter_add_(-1, t[:, None], g).to(hidden.dtype)  # [n, V]
             grad_hidden.append(d @ weight_used)
             if grad_weight is not None:
                 grad_weight += (d.T @ h).float()
@@ -107,9 +120,7 @@ def completion_logprobs(policy: Policy, batch: Sequences, temperature: float) ->
     """
     with policy.autocast():
         if plain_head(policy):
-            hidden = policy.causal_lm.base_model(input_ids=batch.ids, use_cache=False)
-            rows = hidden.last_hidden_state.flatten(0, 1)[batch.source]  # [N, H]
-            rows = rows.to(policy.compute_dtype)
+            rows = predicting_states(policy, batch).to(policy.compute_dtype)  # [N, H]
             head = policy.causal_lm.get_output_embeddings().weight  # [V, H]
             with torch.autocast(policy.device.type, enabled=False):
                 selected, entropy = SelectedLogProb.apply(rows, head, batch.target, temperature)
@@ -119,6 +130,22 @@ def completion_logprobs(policy: Policy, batch: Sequences, temperature: float) ->
             selected = log_p.gather(-1, batch.target[:, None]).squeeze(-1)
             entropy = -(log_p.detach().exp() * log_p.detach()).sum(-1)
     return scatter(selected, batch.mask), scatter(entropy.detach(), batch.mask)
+
+
+def predicting_states(policy: Policy, batch: Sequences) -> Tensor:
+    """Last hidden states of the positions that predict the completion tokens, row by row. Shape: [N, H]."""
+    model, layout = policy.causal_lm, batch.layout
+    if layout is None:
+        hidden = model.base_model(input_ids=batch.ids, use_cache=False).last_hidden_state  # [B, S, H]
+        return hidden.flatten(0, 1)[batch.source]
+    with attending(model):
+        hidden = model.base_model(
+            input_ids=layout.ids[None],
+            position_ids=layout.positions[None],
+            use_cache=False,
+            shared_layout=layout,
+        ).last_hidden_state  # [1, row, H]
+    return hidden[0][layout.rectangle[batch.source]]
 
 
 def scatter(flat: Tensor, mask: Tensor) -> Tensor:
@@ -145,3 +172,30 @@ def _compare_heads(policy: Policy) -> bool:
     expected = model(input_ids=ids, use_cache=False).logits
     found = head(model.base_model(input_ids=ids, use_cache=False).last_hidden_state)
     return torch.allclose(expected.float(), found.float(), rtol=1e-3, atol=1e-3)
+
+
+def shares_prompts(policy: Policy) -> bool:
+    """Whether the update may run each prompt once: asked of the model itself, once, by comparing both ways."""
+    known = getattr(policy, "_shares_prompts", None)
+    if known is None:
+        policy._shares_prompts = False  # also if the comparison fails
+        known = policy._shares_prompts = plain_head(policy) and _compare_layouts(policy)
+    return known
+
+
+@torch.no_grad()
+def _compare_layouts(policy: Policy) -> bool:
+    """Two ragged completions each of two prompts. A model that looks at more than positions (a window, a bias, state
+    that runs along the row) differs by whole nats; rounding stays far below the tolerance."""
+    if any(getattr(module, "gradient_checkpointing", False) for module in policy.causal_lm.modules()):
+        return False  # layers are run again in the backward pass, where the layout is out of reach
+    ids = policy.encode("Write a short greeting for the reader.")
+    prompts = [ids, ids[:-3], ids, ids[:-3]]
+    completions = [ids[:7], ids[2:5], ids[1:3], ids[3:9]]
+    try:
+        found, _ = completion_logprobs(policy, pack(prompts, completions, policy, share=True), 1.0)
+    except (TypeError, ValueError, RuntimeError, KeyError):  # a model that takes no such arguments
+        return False
+    expected, _ = completion_logprobs(policy, pack(prompts, completions, policy, share=False), 1.0)
+    tolerance = 1e-3 if policy.compute_dtype == torch.float32 else 0.2  # bfloat16 differs by 0.01 to 0.1
+    return float((found - expected).abs().mean()) < tolerance
