@@ -73,4 +73,8 @@ def show(console: Console, title: str, result: dict[str, Any]) -> None:
     console.print(table)
     low, middle, high = result["ratio_of_rounds"]
     console.print(f"ratio of the medians {result['ratio']:.2f}")
-    console.print(f"ratios of single rounds: median {middle:.2f}, range {low:.2f}-{high:.2f}\n")
+    console.print(f"ratios of single rounds: median {middle:.2f}, range {low:.2f}-{high:.2f}")
+    for name, share in result["limits"]["share_of_limit"].items():
+        rate = result["limits"]["gflops"][name]
+        console.print(f"{name}: {share:.0%} of the speed of matmuls alone, at {rate:,.0f} GFLOP/s for such shapes here")
+    console.print()
