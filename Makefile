@@ -15,7 +15,7 @@ ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo -n)
 apt_install = command -v apt-get >/dev/null && $(ROOT) apt-get update -qq >/dev/null 2>&1 && \
 	$(ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(1) >/dev/null
 
-.PHONY: help setup demo test lint bench small browser clean
+.PHONY: help setup demo test lint bench small server-model browser clean
 
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -26,6 +26,10 @@ setup: $(VENV)/packages.stamp browser ## virtual environment, Python packages, R
 small: $(VENV)/packages.stamp ## fetch the pretrained model of the small scale (93 MB, kept as 270 MB)
 	@$(BIN)/botgrpo setup small
 
+# The same model as GGUF, for the tests that ask a real llama.cpp server.
+server-model: $(VENV)/packages.stamp
+	@$(BIN)/python -c "from botgrpo_cli.policy.small import ensure_small_gguf as ensure; ensure(progress=print)"
+
 demo: setup ## train the tiny policy on React and draw its curve, into results/demo
 	@if [ -e results/demo ]; then \
 		n=1; while [ -e results/demo-$$n ]; do n=$$((n + 1)); done; \
@@ -34,7 +38,7 @@ demo: setup ## train the tiny policy on React and draw its curve, into results/d
 	$(BIN)/botgrpo train react_qwen --scale tiny --out results/demo
 	$(BIN)/botgrpo plot results/demo
 
-test: setup small ## every test; ARGS="-k words" picks some
+test: setup small server-model ## every test; ARGS="-k words" picks some
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 lint: $(VENV)/packages.stamp ## style and format

@@ -14,7 +14,7 @@ import typer
 from rich.text import Text
 
 from botgrpo_cli import __version__
-from botgrpo_cli.commands import recipes
+from botgrpo_cli.commands import aime, export, recipes
 from botgrpo_cli.commands.doctor import doctor
 from botgrpo_cli.commands.evaluate import evaluate
 from botgrpo_cli.commands.methods import methods
@@ -62,6 +62,8 @@ app.command()(train)
 app.command()(evaluate)
 app.command()(plot)
 app.add_typer(recipes.app, name="recipes")
+app.add_typer(export.app, name="export")
+app.add_typer(aime.app, name="aime")
 app.command()(methods)
 app.command()(setup)
 app.command()(doctor)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
+from botgrpo_cli.training.processes import is_main
+
 
 @dataclass
 class _Amount:
@@ -39,15 +41,15 @@ def is_quiet() -> bool:
 
 
 def console() -> Console:
-    """Standard output, for results."""
-    return Console(highlight=False)
+    """Standard output, for results. This and the others are silent in all but the main one of several processes."""
+    return Console(highlight=False, quiet=not is_main())
 
 
 def progress_console() -> Console:
     """Standard output, for what is going on: plans, bars, status lines. Silent under `--quiet`."""
-    return Console(highlight=False, quiet=_amount.quiet)
+    return Console(highlight=False, quiet=_amount.quiet or not is_main())
 
 
 def error_console() -> Console:
     """Standard error, for what a person must read. Long lines are left to the terminal."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return Console(stderr=True, highlight=False, soft_wrap=True, quiet=not is_main())

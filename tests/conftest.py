@@ -58,10 +58,10 @@ def make_policy(
     config = CONFIGS[family](vocab_size=len(tokenizer), initializer_range=0.2, tie_word_embeddings=True, **SHAPES)
     model = AutoModelForCausalLM.from_config(config, dtype=dtype if lora else torch.float32).eval()
     if lora:
-        from botgrpo_cli.policy.load import add_adapters
+        from botgrpo_cli.policy.adapters import add_adapters
         from botgrpo_cli.recipe.schema import LoraConfig
 
-        model = add_adapters(model, LoraConfig(rank=4, alpha=8), None)
+        model = add_adapters(model, LoraConfig(rank=4, alpha=8))
         with torch.no_grad():  # a fresh adapter is zero; this one is felt
             for name, p in model.named_parameters():
                 if "lora_B" in name:

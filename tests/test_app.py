@@ -72,7 +72,7 @@ def test_version(capsys):
 def test_help_names_every_command(capsys):
     assert run("--help") == 0
     text = capsys.readouterr().out
-    for command in ("train", "evaluate", "plot", "recipes", "setup", "doctor"):
+    for command in ("train", "evaluate", "plot", "recipes", "export", "setup", "doctor"):
         assert f" {command} " in text
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 import torch
 import typer
 
@@ -15,15 +18,29 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_python_blocks_run_and_agree_with_each_other():
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) == 2
+def python_blocks() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+def test_the_bag_with_and_without_the_package_is_the_same():
+    blocks = python_blocks()
+    assert len(blocks) == 3
     names: dict = {}
     exec(blocks[0], names)
     whole = names["advantages"]
     exec(blocks[1], names)
     torch.testing.assert_close(whole, names["advantages"], rtol=0, atol=1e-4)
     assert torch.equal(whole, bag_of_tokens(names["rewards"], names["mask"], names["group"]))
+
+
+@pytest.mark.slow
+def test_the_example_for_trl_runs_as_printed(tmp_path):
+    pytest.importorskip("trl", reason="TRL is an extra: pip install 'botgrpo[trl]'")
+    example = python_blocks()[2]
+    assert "BagOfTokensTrainer" in example
+    done = subprocess.run([sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "train_runtime" in done.stdout
 
 
 def test_commands_in_the_readme_exist():

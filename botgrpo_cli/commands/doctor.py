@@ -17,8 +17,8 @@ import typer
 from botgrpo_cli import __version__
 from botgrpo_cli.cache import cache_root
 from botgrpo_cli.console import console
+from botgrpo_cli.tasks.react.browser import browser_status
 
-BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
 DISK_NEEDED = 500_000_000  # bytes: the React tools, a run's records and checkpoints at tiny scale
 
 
@@ -53,6 +53,7 @@ def examine() -> list[Finding]:
         _small_model(),
         _gguf(),
         _browser(),
+        _judge(),
     ]
 
 
@@ -170,18 +171,25 @@ def _gguf() -> Finding:
 
 
 def _browser() -> Finding:
-    if own := os.environ.get("BOTGRPO_CHROMIUM"):
-        if os.access(own, os.X_OK) and Path(own).is_file():
-            return Finding("Chromium", "ok", own)
-        return Finding("Chromium", "absent", f"BOTGRPO_CHROMIUM is '{own}', no program", "unset BOTGRPO_CHROMIUM")
-    for name in BROWSERS:
-        if path := shutil.which(name):
-            return Finding("Chromium", "ok", path)
-    if sys.platform != "darwin":
+    status = browser_status()
+    if status.path:
+        return Finding("Chromium", "ok", status.path)
+    return Finding("Chromium", "absent", f"{status.problem}; optional, used for screenshots", status.mend)
+
+
+def _judge() -> Finding:
+    """Looks at the environment alone: `botgrpo setup judge` asks the server."""
+    from botgrpo_cli.judges.settings import MODEL_VARIABLE, URL_VARIABLE, host_of, problems, resolve
+    from botgrpo_cli.recipe.schema import JudgeConfig
+
+    if not os.environ.get(URL_VARIABLE):
+        return Finding("judge", "absent", "no server; runs use the offline heuristic judge", "botgrpo setup judge")
+    config = JudgeConfig(kind="openai")
+    if found := problems(config):
+        key, text = found[0]
         return Finding(
-            "Chromium", "absent", "optional; used for screenshots", "apt-get install chromium-headless-shell"
+            "judge", "absent", f"{key}: {text}", f"export {MODEL_VARIABLE if key == 'model' else URL_VARIABLE}=..."
         )
-    chrome = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
-    if chrome.is_file():
-        return Finding("Chromium", "ok", str(chrome))
-    return Finding("Chromium", "absent", "optional; used for screenshots", "brew install --cask google-chrome")
+    settings = resolve(config)
+    key = f"key from {settings.key_from}" if settings.key_from else "no key"
+    return Finding("judge", "ok", f"{settings.model} at {host_of(settings.url or '')}, {key}; not asked here")

@@ -45,20 +45,27 @@ def evaluate(
     ks = parse_ks(k)
     from botgrpo_cli.tasks.registry import make_task
     from botgrpo_cli.training import evaluate as library
+    from botgrpo_cli.training.processes import join
 
     found = library.with_samples(library.find_subject(subject, recipe, scale), seed)
     count = samples or max([found.recipe.evaluation.samples, *ks])
     if ks and max(ks) > count:
         raise InputError(f"--k {max(ks)} needs at least as many samples a prompt, and --samples is {count}.")
-    terminal = console()
+    terminal, processes = console(), join()
     with progress_console().status("Loading.") as status:
-        policy = library.load_subject(found)
-        task = make_task(found.recipe, status.update)
+        with processes.agreed():
+            policy = library.load_subject(found, processes)
+            task = make_task(found.recipe, status.update)
         try:
             status.update("Sampling and scoring.")
-            batch = library.run_evaluation(found, policy, task, split=split, prompts=prompts, samples=count)
+            batch = library.run_evaluation(
+                found, policy, task, split=split, prompts=prompts, samples=count, processes=processes
+            )
         finally:
             task.close()
+    processes.leave()
+    if not processes.main:
+        return
     rows = library.estimate(batch, task.headline, ks)
     path = out or (found.folder or Path()) / "evaluation.csv"
     library.write_table(path, found, split, batch, rows)

@@ -12,7 +12,7 @@ from rich.table import Table
 from botgrpo_cli.commands.options import RecipeArgument, ScaleOption, SetOption
 from botgrpo_cli.console import console, error_console
 from botgrpo_cli.errors import InputError, nearest
-from botgrpo_cli.recipe.shipped import shipped_dir, shipped_names
+from botgrpo_cli.recipe.shipped import launcher_names, shipped_dir, shipped_names
 
 app = typer.Typer(help="List, show and copy the shipped recipes.", no_args_is_help=True)
 
@@ -46,11 +46,11 @@ def show(recipe: RecipeArgument, scale: ScaleOption = None, sets: SetOption = No
 
 @app.command()
 def copy(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A shipped recipe.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A shipped recipe, accelerate/ddp or accelerate/fsdp.")],
     destination: Annotated[Path, typer.Argument(metavar="DEST", help="The new file, or a folder to put it in.")],
 ) -> None:
-    """Copy a shipped recipe, comments included, to change it. Never overwrites."""
-    names = shipped_names()
+    """Copy a shipped recipe, comments included, to change it, or a file for `accelerate launch`. Never overwrites."""
+    names = [*shipped_names(), *launcher_names()]
     if name not in names:
         known = ", ".join(names)
         raise InputError(f"There is no shipped recipe '{name}'; expected one of {known}.{nearest(name, names)}")
@@ -63,7 +63,8 @@ def copy(
         raise InputError(f"{target} exists already and was left as it is; give another name.") from None
     except OSError as error:
         raise InputError(f"{target} can't be written: {error.strerror or error}.") from None
-    typer.echo(f"Copied to {target}. Run it with: botgrpo train {target}")
+    launcher = f"accelerate launch --config_file {target} -m botgrpo_cli train RECIPE"
+    typer.echo(f"Copied to {target}. Run it with: {launcher if '/' in name else f'botgrpo train {target}'}")
 
 
 def title(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""`botgrpo setup`: fetches what runs need beside the Python packages, into the cache."""
+"""`botgrpo setup`: fetches what runs need beside the Python packages, into the cache; `judge` checks a server."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.status import Status
 
 from botgrpo_cli.cache import Notify
+from botgrpo_cli.commands.options import ScaleOption, SetOption
 from botgrpo_cli.console import progress_console
 from botgrpo_cli.errors import InputError, nearest
 
@@ -38,15 +39,30 @@ def setup(
     part: Annotated[
         str,
         typer.Argument(
-            metavar="react|small|all",
-            help="react: esbuild and ESLint (125 MB); small: SmolLM2-135M-Instruct (270 MB); all: both.",
+            metavar="react|small|judge|all",
+            help="react: esbuild, ESLint and Tailwind (140 MB); small: SmolLM2-135M-Instruct (270 MB); all: both. "
+            "judge: check the server that judges, and say how to get one.",
         ),
     ],
+    recipe: Annotated[
+        str | None, typer.Option(help="With judge: the recipe whose judge and number of calls are meant.")
+    ] = None,
+    scale: ScaleOption = None,
+    sets: SetOption = None,
 ) -> None:
-    """Fetch what a run needs into the cache. What is there already is left alone."""
-    words = [*PARTS, "all"]
+    """Fetch what a run needs into the cache; what is there already is left alone. Or check the judge."""
+    words = [*PARTS, "judge", "all"]
     if part not in words:
         raise InputError(f"`botgrpo setup` does not know '{part}'; expected {', '.join(words)}.{nearest(part, words)}")
+    if part != "judge" and (recipe or scale or sets):
+        raise InputError("--recipe, --scale and --set belong to `botgrpo setup judge`.")
+    if recipe is None and (scale or sets):
+        raise InputError("--scale and --set change a recipe; name it with --recipe.")
+    if part == "judge":
+        from botgrpo_cli.commands.setup_judge import setup_judge
+        from botgrpo_cli.recipe.load import load_recipe
+
+        return setup_judge(load_recipe(recipe, scale=scale, sets=sets or ()).recipe if recipe else None)
     out = progress_console()
     for name in PARTS if part == "all" else [part]:
         title, fetch = PARTS[name]

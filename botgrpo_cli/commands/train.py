@@ -13,8 +13,10 @@ from rich.table import Table
 
 from botgrpo_cli.commands.options import MethodOption, RecipeArgument, ScaleOption, SeedOption, SetOption, StepsOption
 from botgrpo_cli.console import console, error_console, progress_console
+from botgrpo_cli.training import engines
 
 if TYPE_CHECKING:
+    from botgrpo_cli.training.engines import Engine
     from botgrpo_cli.training.run import Prepared
 
 
@@ -25,6 +27,9 @@ def train(
     seed: SeedOption = None,
     steps: StepsOption = None,
     method: MethodOption = None,
+    engine: Annotated[
+        str, typer.Option(metavar="native|trl", help="Who samples and updates: botgrpo itself, or TRL's GRPO trainer.")
+    ] = "native",
     out: Annotated[
         Path | None, typer.Option(help="Folder of the run.", show_default="results/RECIPE-SCALE-METHOD-seedN")
     ] = None,
@@ -39,45 +44,53 @@ def train(
 
     RECIPE is a file or the name of a shipped recipe: `botgrpo train react_qwen --scale tiny`.
     """
+    from botgrpo_cli.recipe.checks import check_processes
     from botgrpo_cli.recipe.load import load_recipe
 
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    loaded = load_recipe(recipe, scale=scale, sets=sets or (), seed=seed, steps=steps, method=method)
-    for note in loaded.notes:
-        error_console().print(note)
-    from botgrpo_cli.training import run
+    processes = engines.join(engines.known(engine))
+    with processes.agreed():
+        loaded = load_recipe(recipe, scale=scale, sets=sets or (), seed=seed, steps=steps, method=method)
+        for note in loaded.notes:
+            error_console().print(note)
+        check_processes(loaded.recipe, processes.count, sources=loaded.sources)
+        engines.check_recipe(engine, loaded.recipe)
+        from botgrpo_cli.training import run
 
-    out = out or run.default_out(loaded.recipe)
-    if resume:
-        run.refuse_other_recipe(loaded.recipe, out)
-    elif not dry_run and out.exists():
-        run.refuse_occupied(out)
+        out = out or run.default_out(loaded.recipe)
+        if resume:
+            run.refuse_other_recipe(loaded.recipe, out)
+            engines.refuse_other_engine(engine, out)
+        elif not dry_run and out.exists():
+            run.refuse_occupied(out)
     progress = progress_console()
     with progress.status("Loading.") as status:
-        prepared = run.prepare(loaded.recipe, out, say=status.update)
+        prepared = run.prepare(loaded.recipe, out, say=status.update, processes=processes)
     try:
-        print_plan(console() if dry_run else progress, prepared)
+        chosen = engines.make_engine(engine, prepared)
+        print_plan(console() if dry_run else progress, prepared, chosen)
         if dry_run:
             console().print("Dry run: everything loads; nothing was trained or written.")
-            return
-        run_to_end(progress, prepared, resume)
+        else:
+            run_to_end(progress, prepared, resume, chosen)
     finally:
         prepared.close()
+    processes.leave()
 
 
-def print_plan(terminal: Console, prepared: Prepared) -> None:
+def print_plan(terminal: Console, prepared: Prepared, engine: Engine) -> None:
     from botgrpo_cli.training.plan import plan_rows
 
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     p = prepared
-    for row in plan_rows(p.plan, p.recipe, p.policy, type(p.decoder).__name__, p.out):
+    for row in [*plan_rows(p.plan, p.recipe, p.policy, type(p.decoder).__name__, p.out), *engine.rows]:
         table.add_row(*row)
     terminal.print(table)
 
 
-def run_to_end(progress: Console, prepared: Prepared, resume: bool) -> None:
+def run_to_end(progress: Console, prepared: Prepared, resume: bool, engine: Engine) -> None:
     """Train, and leave the manifest with how it ended."""
     from botgrpo_cli.commands.progress import ProgressReporter
     from botgrpo_cli.training import run
@@ -87,11 +100,11 @@ def run_to_end(progress: Console, prepared: Prepared, resume: bool) -> None:
     reporter = ProgressReporter(progress, steps=steps, headline=prepared.task.headline)
     evaluated_at = None
     if resume:
-        trainer, evaluated_at = run.resume(prepared, reporter)
+        trainer, evaluated_at = engine.resume(reporter)
         progress.print(f"Going on at step {trainer.step} of {steps}.")
         reporter.progress.update(reporter.task, completed=trainer.step)
     else:
-        trainer = run.start(prepared, reporter)
+        trainer = engine.start(reporter)
     status = "failed"
     try:
         with reporter:
@@ -100,7 +113,7 @@ def run_to_end(progress: Console, prepared: Prepared, resume: bool) -> None:
     except KeyboardInterrupt:
         status = "interrupted"
         console().print(f"Interrupted: the state after step {trainer.step} is saved in {out}. To go on:")
-        console().print(f"  {resume_command(out)}", soft_wrap=True)
+        console().print(f"  {resume_command(out, engine.name)}", soft_wrap=True)
         raise
     finally:
         run.finish_manifest(out, status, started, trainer)
@@ -108,6 +121,7 @@ def run_to_end(progress: Console, prepared: Prepared, resume: bool) -> None:
     console().print(f"Draw the figure with: botgrpo plot {out}")
 
 
-def resume_command(out: Path) -> str:
+def resume_command(out: Path, engine: str = "native") -> str:
     """The run's own resolved recipe, so that it needs none of the flags of the first call."""
-    return f"botgrpo train {out / 'recipe.yaml'} --out {out} --resume"
+    option = "" if engine == "native" else f" --engine {engine}"
+    return f"botgrpo train {out / 'recipe.yaml'} --out {out}{option} --resume"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
 from botgrpo_cli.errors import InputError
-from botgrpo_cli.recipe.schema import LoraConfig, PolicyConfig
+from botgrpo_cli.policy.adapters import add_adapters
+from botgrpo_cli.recipe.schema import PolicyConfig
 from botgrpo_cli.rewards.spans import TokenBytes
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -36,6 +36,7 @@ class Policy:
     eos_ids: frozenset[int]
     source: str
     token_bytes: TokenBytes = field(repr=False)
+    sharded: bool = False  # parameters are spread over the processes of the run, see sharding.py
 
     @property
     def causal_lm(self) -> PreTrainedModel:
@@ -89,15 +90,24 @@ class Policy:
     def swapped(self, weights: dict[str, torch.Tensor]) -> Iterator[None]:
         """Run the body with `weights` in place of the trainable ones. Works alike for LoRA and full training:
         the reference of a run that starts from an adapter is that adapter, not the bare base model."""
-        parameters = self.trainable()
-        kept = {name: p.data for name, p in parameters.items()}
+        kept = self.snapshot() if self.sharded else {name: p.data for name, p in self.trainable().items()}
         try:
-            for name, p in parameters.items():
-                p.data = weights[name]
+            self._put(weights)
             yield
         finally:
-            for name, p in parameters.items():
-                p.data = kept[name]
+            self._put(kept)
+
+    def _put(self, weights: dict[str, torch.Tensor]) -> None:
+        for name, p in self.trainable().items():
+            if self.sharded:  # layers are gathered from where the parameters lie, so the values have to move
+                p.detach().copy_(weights[name])
+            else:
+                p.data = weights[name]
+
+    def inside(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call `function`, which runs the model or uses its weights, as one forward pass: sharded weights are gathered
+        for it and its backward pass. All processes call it alike then."""
+        return self.causal_lm.run_inside(function, *arguments) if self.sharded else function(*arguments)
 
     def describe(self) -> dict[str, Any]:
         """For the manifest and the plan."""
@@ -113,15 +123,27 @@ class Policy:
         }
 
 
-def choose_device(name: str) -> torch.device:
-    """`auto` takes CUDA, then Apple's MPS, then the CPU.
+def choose_device(name: str, local_rank: int | None = None) -> torch.device:
+    """`auto` takes CUDA, then Apple's MPS, then the CPU. `local_rank`, that of one of several processes on this
+    machine, makes `auto` and `cuda` the GPU of that number.
 
     Raises:
-        InputError: an unknown device, or one that is not there.
+        InputError: an unknown device, or one that is not there; several processes for one device.
     """
     if name == "auto":
-        kind = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-        return torch.device(kind)
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    if local_rank is not None and name != "cpu":
+        if name != "cuda":
+            raise InputError(
+                f"Several processes can't train on one device, {name}; expected policy.device to be auto, cuda or cpu."
+            )
+        there = torch.cuda.device_count()
+        if local_rank >= there:
+            raise InputError(
+                f"Each process needs a GPU of its own, and torch sees {there} here; expected at most {there} processes "
+                "on this machine, or policy.device=cpu."
+            )
+        name = f"cuda:{local_rank}"
     try:
         device = torch.device(name)
     except RuntimeError as error:
@@ -144,31 +166,29 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
     return torch.float32
 
 
-def load_policy(config: PolicyConfig, *, scale: str = "tiny", adapter: Path | None = None) -> Policy:
-    """Load what `policy:` of a recipe names; `adapter` continues from a saved LoRA adapter.
+def load_policy(config: PolicyConfig, *, scale: str = "tiny", local_rank: int | None = None) -> Policy:
+    """Load what `policy:` of a recipe names: the model, and new or saved adapters on it.
 
     Raises:
-        InputError: the model is not to be had here, or the device is not there.
+        InputError: the model or the adapter is not to be had here or does not fit, or the device is not there.
     """
-    device = choose_device(config.device)
+    device = choose_device(config.device, local_rank)
     if scale == "paper" and config.device == "auto" and device.type == "cpu":
         raise InputError(no_accelerator(config.model))
     dtype = choose_dtype(config.dtype, device)
     folder, gguf = locate(config.model)
     stored = torch.float32 if config.lora is None else dtype
     transformers_logging.disable_progress_bar()
-    # Quantised blocks can neither be trained nor saved, so a GGUF file is unpacked as it is read.
     extra: dict[str, Any] = {"gguf_file": gguf} if gguf else {}
-    unpacked: dict[str, Any] = {"quantization_config": GgufConfig(dequantize=True)} if gguf else {}
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **extra)
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=stored, **extra, **unpacked)
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=stored, **extra, **unpacked(gguf))
     except (OSError, ValueError, ImportError) as error:
         raise InputError(model_missing(config.model, error)) from error
     model.to(device).eval()  # eval: dropout off, so that the first ratio is exactly 1
     eos_ids = end_tokens(model, tokenizer)
     if config.lora is not None:
-        model = add_adapters(model, config.lora, adapter)
+        model = add_adapters(model, config.lora)
     if config.gradient_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         model.enable_input_require_grads()
@@ -199,23 +219,13 @@ def locate(name: str) -> tuple[str, str | None]:
     return name, None
 
 
-def add_adapters(model: PreTrainedModel, config: LoraConfig, adapter: Path | None) -> torch.nn.Module:
-    from peft import LoraConfig as PeftLora
-    from peft import PeftModel, get_peft_model
+def unpacked(gguf: str | None) -> dict[str, Any]:
+    """Quantised blocks can neither be trained nor saved, so a GGUF file is unpacked as it is read."""
+    if gguf is None:
+        return {}
+    from transformers import GgufConfig  # newer than the transformers that verl asks for, which reads no such file
 
-    if adapter is not None:
-        return PeftModel.from_pretrained(model, adapter, is_trainable=True).eval()
-    # Dropout 0: with dropout the first ratio would not be 1.
-    lora = PeftLora(
-        r=config.rank,
-        lora_alpha=config.alpha,
-        lora_dropout=0.0,
-        target_modules=config.targets,
-        task_type="CAUSAL_LM",
-    )
-    with warnings.catch_warnings():  # peft still reads an attribute that transformers has renamed
-        warnings.simplefilter("ignore", FutureWarning)
-        return get_peft_model(model, lora).eval()
+    return {"quantization_config": GgufConfig(dequantize=True)}
 
 
 def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:

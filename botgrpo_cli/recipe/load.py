@@ -26,7 +26,15 @@ from botgrpo_cli.recipe.errors import Mark, Problem, RecipeError
 from botgrpo_cli.recipe.files import RecipeFile, read_chain, read_overlay
 from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.recipe.shipped import find_recipe, shown
-from botgrpo_cli.recipe.typed import Leaf, Section, expected, field_at, holds_scalars_only, type_section
+from botgrpo_cli.recipe.typed import (
+    Leaf,
+    Section,
+    expected,
+    field_at,
+    holds_scalars_only,
+    in_free_section,
+    type_section,
+)
 from botgrpo_cli.recipe.yaml_strict import Mapping as Tree
 from botgrpo_cli.recipe.yaml_strict import Node, Scalar, parse_yaml, quote
 
@@ -136,7 +144,7 @@ def _set_layer(text: str, problems: list[Problem]) -> Section:
         return Section({}, mark)
     info = field_at(Recipe, path)
     # A key that holds one value takes the text as it stands, so that braces and colons need no second quoting.
-    plain = info is None or holds_scalars_only(info)
+    plain = holds_scalars_only(info) if info is not None else not in_free_section(Recipe, path)
     node = Scalar(value, True, mark) if plain else parse_yaml(value, "--set", problems, option_key=key.strip())
     return _nested(path, node, problems) if node is not None else Section({}, mark)
 

@@ -7,7 +7,7 @@ than one key is in `checks.py`.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -43,6 +43,8 @@ class LoraConfig(Section):
     """Scale numerator: adapters are multiplied by alpha / rank."""
     targets: Literal["all-linear"] | list[str] = "all-linear"
     """Module names that get adapters; all-linear leaves out the output head."""
+    adapter: str | None = None
+    """Folder of a saved adapter or of a checkpoint that training goes on from; null starts new ones."""
 
 
 class PolicyConfig(Section):
@@ -110,6 +112,48 @@ class SpreadConfig(Section):
     """Lines after which an exponential penalty has halved; a linear one reaches zero at twice this distance."""
 
 
+class CodeJudgeConfig(Section):
+    weight: Weight = 0.0
+    """Weight of the code judge's score. 0 (without measure, and without lines that count) asks nobody."""
+    lines: bool = False
+    """The judge also names up to three lines in the same call; their impacts join the penalties of lines."""
+    line_weight: Share = 1.0
+    """An impact is multiplied by this before it joins the other penalties."""
+    measure: bool = False
+    """Ask and log also where nothing is weighted."""
+
+    @property
+    def on(self) -> bool:
+        """Whether anyone is asked."""
+        return self.weight > 0 or (self.lines and self.line_weight > 0) or self.measure
+
+
+class VlmConfig(Section):
+    mode: Literal["none", "global", "local-1turn", "local-2turn"] = "none"
+    """What the screenshot judge does: nothing, score, score and name lines in one call, or name them in a second."""
+    weight: Weight = 1.0
+    """Weight of the screenshot score, which is 0 for code that does not compile and for pages that show nothing."""
+    local_weight: Share = 1.0
+    """An impact is multiplied by this before it joins the other penalties; counts in the local modes."""
+    measure: bool = False
+    """Log also where nothing is weighted: with mode none blank and hollow pages alone, which asks no judge."""
+
+    @property
+    def judged(self) -> bool:
+        """Whether a judge is asked."""
+        return self.mode != "none" and (self.weight > 0 or self.local or self.measure)
+
+    @property
+    def local(self) -> bool:
+        """Whether lines are named and count."""
+        return self.mode.startswith("local") and self.local_weight > 0
+
+    @property
+    def rendered(self) -> bool:
+        """Whether pages are drawn in a browser."""
+        return self.judged or self.measure
+
+
 class RewardConfig(Section):
     format: TermConfig = TermConfig(weight=0.2)
     """1 for exactly one code block, closed; 0.5 for a closed one that is not alone; 0 for an unclosed one or none."""
@@ -121,6 +165,10 @@ class RewardConfig(Section):
     """1 for no ESLint finding, falling with each error and warning; 0 when it does not parse."""
     content: TermConfig = TermConfig(weight=0.0)
     """Share of what the brief asks for that stands in the compiled source."""
+    code_judge: CodeJudgeConfig = CodeJudgeConfig()
+    """A judge's score of the source: validity, task accomplishment and aesthetic intent."""
+    vlm: VlmConfig = VlmConfig()
+    """A judge's score of the screenshot, for code that compiles."""
     local: LocalConfig = LocalConfig()
     """Penalties of lines, the token-level signal; each in [0, 1]."""
     spread: SpreadConfig = SpreadConfig()
@@ -159,6 +207,8 @@ class TrainingConfig(Section):
     """Seed of everything random in the run."""
     threads: Annotated[int, Field(ge=0)] = 0
     """torch threads; 0 takes what the machine has."""
+    trl: dict[str, Any] = {}
+    """Fields of TRL's GRPOConfig, passed through under `--engine trl`, for example use_vllm: true."""
 
 
 class EvaluationConfig(Section):
@@ -181,6 +231,44 @@ class CheckpointConfig(Section):
     """Checkpoints kept."""
 
 
+class PriceConfig(Section):
+    input: Annotated[float, Field(ge=0)] | None = None
+    """Price of a million prompt tokens, in any currency; null leaves the cost unknown."""
+    output: Annotated[float, Field(ge=0)] | None = None
+    """Price of a million tokens that the judge writes, in the same currency."""
+
+
+class JudgeConfig(Section):
+    kind: Literal["heuristic", "exact", "openai", "bedrock"] = "heuristic"
+    """heuristic and exact need no server; openai: any server with its chat completions; bedrock: Amazon Bedrock."""
+    url: str | None = None
+    """Address of the server, mostly ending in /v1; null takes $BOTGRPO_JUDGE_URL, for bedrock that of its region."""
+    model: str | None = None
+    """Name of the model on the server; null takes $BOTGRPO_JUDGE_MODEL."""
+    key_variable: str = "BOTGRPO_JUDGE_KEY"
+    """Name of the environment variable that holds the key; where the default is not set, OPENAI_API_KEY is read."""
+    concurrency: Annotated[int, Field(ge=1, le=1024)] = 16
+    """Calls in flight at once, over everything that asks the judge."""
+    timeout: Annotated[float, Field(gt=0, le=3600)] = 60.0
+    """Longest silence of the server within a call before the call counts as failed and is tried again."""
+    tries: Annotated[int, Field(ge=1, le=20)] = 6
+    """Tries of a call that fails in transport, with waits of up to 1, 2, 4, ... 60 seconds between them."""
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
+    """Sampling temperature of the judge; null sends none, for models that take no other than their own."""
+    max_tokens: Count = 1024
+    """Tokens that a reply may have; one that is cut off there is malformed."""
+    cache: bool = True
+    """Keep valid replies in the cache folder, so that an equal call is never made twice."""
+    prices: PriceConfig = PriceConfig()
+    """What tokens cost, to count the cost of a run."""
+    noise: Share = 0.0
+    """Simulated error of an offline judge: spread of the noise on its scores."""
+    attribution_error: Share = 0.0
+    """Simulated error of an offline judge: share of blamed lines that are replaced by others."""
+    flip: Share = 0.0
+    """Simulated error of an offline judge: share of yes-or-no verdicts that are turned around."""
+
+
 class Parts(Section):
     """The sections of a recipe: what a `scales:` block of a recipe file may hold."""
 
@@ -200,6 +288,8 @@ class Parts(Section):
     """How progress is measured on held-out prompts."""
     checkpoint: CheckpointConfig = CheckpointConfig()
     """What is kept to resume from."""
+    judge: JudgeConfig = JudgeConfig()
+    """Who scores what no compiler can: quality, screenshots, steps of a proof, pairs of answers."""
 
 
 class Recipe(Parts):

@@ -20,6 +20,11 @@ def shipped_names() -> list[str]:
     return sorted(path.stem for path in shipped_dir().glob("*.yaml"))
 
 
+def launcher_names() -> list[str]:
+    """Names of the shipped configurations for `accelerate launch`, sorted."""
+    return sorted(f"accelerate/{path.stem}" for path in (shipped_dir() / "accelerate").glob("*.yaml"))
+
+
 def scale_file(scale: str) -> Path:
     """The generic overlay of a scale."""
     return shipped_dir() / "scales" / f"{scale}.yaml"

@@ -90,7 +90,14 @@ def field_at(model: type[BaseModel], path: list[str]) -> FieldInfo | None:
 
 def holds_scalars_only(info: FieldInfo) -> bool:
     """True when a field can hold neither a section nor a list."""
-    return not _sections(info) and not any(typing.get_origin(member) is list for member in _members(info.annotation))
+    holders = (list, dict)
+    return not _sections(info) and not any(typing.get_origin(m) in holders for m in _members(info.annotation))
+
+
+def in_free_section(model: type[BaseModel], path: list[str]) -> bool:
+    """True when a dotted path leads into a section whose keys the schema does not know."""
+    fields = (field_at(model, path[:end]) for end in range(1, len(path)))
+    return any(_is_free(info) for info in fields if info is not None)
 
 
 def expected(info: FieldInfo) -> str:
@@ -108,6 +115,8 @@ def expected(info: FieldInfo) -> str:
 def _type_value(node: Node, info: FieldInfo, key: str, problems: list[Problem]) -> Leaf | Section | None:
     if isinstance(node, Mapping) and (sections := _sections(info)):
         return type_section(node, sections[0], problems, key)
+    if isinstance(node, Mapping) and _is_free(info):
+        return _free(node)
     members = [typing.get_args(m)[0] if typing.get_origin(m) is Annotated else m for m in _members(info.annotation)]
     try:
         value = _value(node, members)
@@ -119,6 +128,34 @@ def _type_value(node: Node, info: FieldInfo, key: str, problems: list[Problem]) 
     else:
         return Leaf(value, node.mark)
     return None
+
+
+def _is_free(info: FieldInfo) -> bool:
+    return any(typing.get_origin(member) is dict for member in _members(info.annotation))
+
+
+def _free(node: Mapping) -> Section:
+    """A section that another program reads: keys as they stand, values typed by their look as in YAML 1.2."""
+    items = {
+        key: _free(value) if isinstance(value, Mapping) else Leaf(_look(value), value.mark)
+        for key, value in node.items.items()
+    }
+    return Section(items, node.mark)
+
+
+def _look(node: Node) -> Any:
+    if isinstance(node, Items):
+        return [_look(item) for item in node.items]
+    if isinstance(node, Mapping):
+        return {key: _look(value) for key, value in node.items.items()}
+    text = node.text
+    if not node.plain or len(text) > MAX_DIGITS:
+        return text
+    if node.is_null:
+        return None
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if INTEGER.fullmatch(text) else float(text) if NUMBER.fullmatch(text) else text
 
 
 def _value(node: Node, members: list[Any]) -> Any:
@@ -230,7 +267,7 @@ def _words(member: Any, metadata: list[Any]) -> list[str]:
         return [str(word) for word in typing.get_args(member)]
     if typing.get_origin(member) is list:
         return [f"a list of {'words' if typing.get_args(member)[0] is str else 'values'}"]
-    if isinstance(member, type) and issubclass(member, BaseModel):
+    if typing.get_origin(member) is dict or (isinstance(member, type) and issubclass(member, BaseModel)):
         return ["a section"]
     name = {bool: "true or false", str: "text", type(None): "null", int: "an integer", float: "a number"}[member]
     return [name + _bounds(metadata)]

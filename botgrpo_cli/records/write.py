@@ -11,6 +11,7 @@ import io
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,12 +22,14 @@ from typing import Any
 from botgrpo_cli.errors import InputError, RunError
 from botgrpo_cli.records.read import parse_metrics, parse_samples
 from botgrpo_cli.records.schema import COLUMNS, RunLabels
+from botgrpo_cli.tasks.base import Attachment
 
 METRICS = "metrics.csv"
 SAMPLES = "samples.jsonl"
 EVENTS = "events.log"
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk, quota or file-size limit
+_ATTACHMENT = re.compile(r"step-(\d+)-[a-z-]+-\d+\.\w+\Z")
 _OPEN_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
@@ -85,8 +88,10 @@ class RunWriter:
     def samples(self, step: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append one strict JSON object a line, `step` first; non-finite floats become null.
 
-        Raises RunError when they cannot be written; the file is then as it was before the call.
+        An `Attachment` becomes a file of its own, named by step, split and rollout; the row holds its path in the run's
+        folder. Raises RunError when something cannot be written; samples.jsonl is then as it was before the call.
         """
+        rows = [self._detached(step, number, row) for number, row in enumerate(rows)]
         lines = [to_json({"step": int(step), **row}).encode("ascii") + b"\n" for row in rows]
         self._append(SAMPLES, b"".join(lines), f"the samples of step {step}")
 
@@ -97,8 +102,28 @@ class RunWriter:
         self._append(EVENTS, line, "an event")
 
     def truncate_after(self, step: int) -> None:
-        """Drop the rows of metrics.csv and samples.jsonl whose step is past `step`, each file in one rename."""
+        """Drop the rows of metrics.csv and samples.jsonl whose step is past `step`, each file in one rename, then the
+        attachments of such steps."""
         self._rewrite(last_step=step)
+        for path in self.folder.glob("*/step-*-*-*.*"):
+            if (found := _ATTACHMENT.match(path.name)) and int(found[1]) > step:
+                path.unlink(missing_ok=True)
+
+    def _detached(self, step: int, number: int, row: Mapping[str, Any]) -> dict[str, Any]:
+        """`row` with its attachments written, and their paths in their place."""
+        kept = dict(row)
+        for key, value in row.items():
+            if isinstance(value, Attachment):
+                rollout = int(row.get("rollout", number))
+                name = f"step-{step:04d}-{row.get('split', 'sample')}-{rollout:03d}{value.suffix}"
+                path = self.folder / value.folder / name
+                try:
+                    path.parent.mkdir(exist_ok=True)
+                except OSError as error:
+                    raise RunError(f"{path.parent} cannot be made: {error.strerror}.") from error
+                write_atomic(path, value.data)
+                kept[key] = f"{value.folder}/{name}"
+        return kept
 
     def _append(self, name: str, data: bytes, what: str) -> None:
         if not data:

@@ -37,6 +37,16 @@ class Completion:
         return self.data.decode("utf-8", errors="replace")
 
 
+@dataclass(frozen=True)
+class Attachment:
+    """A file of a rollout, as a value of `Scored.detail`: the run's writer keeps it in a folder beside samples.jsonl,
+    and the row names it. Those of rollouts that are not kept are dropped."""
+
+    data: bytes
+    folder: str
+    suffix: str  # with its point
+
+
 @dataclass
 class Scored:
     """What a task says of one rollout.
@@ -65,6 +75,14 @@ class Task(Protocol):
 
     def versions(self) -> dict[str, str]:
         """Tool versions for the manifest."""
+        ...
+
+    def counters(self) -> dict[str, float | None]:
+        """What scoring used since the last call, to log with a step: calls of a judge, their outcomes, their time."""
+        ...
+
+    def provenance(self) -> dict[str, Any]:
+        """For the manifest: `heuristic` and `simulated`, lists of what is no real measurement, and `judge`, if any."""
         ...
 
     def close(self) -> None: ...

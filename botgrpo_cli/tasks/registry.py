@@ -13,7 +13,7 @@ def make_react(recipe: Recipe, say: Callable[[str], None]) -> Task:
     from botgrpo_cli.tasks.react.toolchain import ensure_toolchain
 
     ensure_toolchain(say)
-    return ReactTask(recipe)
+    return ReactTask(recipe, say)
 
 
 TASKS: dict[str, Callable[[Recipe, Callable[[str], None]], Task]] = {"react": make_react}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from botgrpo_cli.recipe.load import load_recipe
 from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.records.write import write_atomic
 from botgrpo_cli.stats import bootstrap_ci, pass_at_k
-from botgrpo_cli.tasks.base import Split, Task
+from botgrpo_cli.tasks.base import Prompt, Split, Task
 from botgrpo_cli.training.batches import held_out_of_run
 from botgrpo_cli.training.checkpoint import Checkpoint, list_checkpoints, load_checkpoint
-from botgrpo_cli.training.rollouts import Batch, collect, facts
+from botgrpo_cli.training.processes import ALONE, Processes
+from botgrpo_cli.training.rollouts import Batch, collect, collect_over, facts
 from botgrpo_cli.training.run import RECIPE_FILE
 
 FIELDS = (
@@ -85,32 +87,48 @@ def find_subject(name: str, recipe_name: str | None, scale: str | None) -> Subje
     return Subject(name, recipe, None)
 
 
-def load_subject(subject: Subject) -> Policy:
-    recipe = subject.recipe
+def load_subject(subject: Subject, processes: Processes = ALONE) -> Policy:
+    config = subject.recipe.policy
+    if subject.checkpoint and config.lora and config.lora.adapter:
+        # The checkpoint is a saved adapter itself: the one that the run started from may be gone.
+        lora = config.lora.model_copy(update={"adapter": str(subject.checkpoint.folder)})
+        config = config.model_copy(update={"lora": lora})
     # A device was chosen by whoever asks for an evaluation: a 3 B model on a CPU is slow, not impossible.
-    policy = load_policy(recipe.policy, scale="evaluation")
+    policy = load_policy(config, scale="evaluation", local_rank=None if processes.alone else processes.local_rank)
     if subject.checkpoint:
         load_checkpoint(subject.checkpoint, policy)
     return policy
 
 
 def run_evaluation(
-    subject: Subject, policy: Policy, task: Task, *, split: Split, prompts: int | None, samples: int
+    subject: Subject,
+    policy: Policy,
+    task: Task,
+    *,
+    split: Split,
+    prompts: int | None,
+    samples: int,
+    processes: Processes = ALONE,
 ) -> Batch:
-    """Sample and score; the prompts are those of the run's own evaluations."""
+    """Sample and score; the prompts are those of the run's own evaluations, shared out over the processes."""
     recipe, there = subject.recipe, task.prompts(split)
     count = min(prompts or recipe.evaluation.prompts, len(there))
-    return collect(
-        policy,
-        choose_decoder(policy),
-        task,
-        held_out_of_run(there, count=count),
-        group_size=samples,
-        max_new_tokens=recipe.evaluation.max_new_tokens or recipe.sampling.max_new_tokens,
-        temperature=recipe.evaluation.temperature,
-        seed=recipe.training.seed,
-        step=split,
-    )
+    decoder = choose_decoder(policy)
+
+    def collect_part(part: Sequence[Prompt]) -> Batch:
+        return collect(
+            policy,
+            decoder,
+            task,
+            part,
+            group_size=samples,
+            max_new_tokens=recipe.evaluation.max_new_tokens or recipe.sampling.max_new_tokens,
+            temperature=recipe.evaluation.temperature,
+            seed=recipe.training.seed,
+            step=split,
+        )
+
+    return collect_over(processes, held_out_of_run(there, count=count), collect_part)
 
 
 def estimate(batch: Batch, headline: str, ks: list[int]) -> list[Estimate]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,8 +24,9 @@ from botgrpo_cli.tasks.base import Prompt, Task
 from botgrpo_cli.training.batches import held_out_of_run
 from botgrpo_cli.training.checkpoint import save_checkpoint
 from botgrpo_cli.training.interrupt import Interrupts
+from botgrpo_cli.training.processes import ALONE, Processes
 from botgrpo_cli.training.refill import collect_step, rewards_of
-from botgrpo_cli.training.rollouts import Batch, collect, summarise
+from botgrpo_cli.training.rollouts import Batch, collect, collect_over, summarise
 from botgrpo_cli.training.update import make_optimizer, update
 
 MAX_SKIPPED = 5  # non-finite gradients in a row after which the run stops
@@ -45,7 +47,10 @@ class Reporter(Protocol):
 
 @dataclass
 class Trainer:
-    """One run. Everything random depends on (seed, step) alone, so `step` and the weights are its whole state."""
+    """One run. Everything random depends on (seed, step) alone, so `step` and the weights are its whole state.
+
+    Of several processes each has its own, with the same weights and the same step; they leave `run` alike.
+    """
 
     recipe: Recipe
     policy: Policy
@@ -54,10 +59,12 @@ class Trainer:
     method: Method
     writer: RunWriter
     reporter: Reporter
+    processes: Processes = ALONE
     step: int = 0  # updates done
-    interrupts: Interrupts = field(default_factory=Interrupts)
+    interrupts: Interrupts = field(init=False)
 
     def __post_init__(self) -> None:
+        self.interrupts = Interrupts(self.processes)
         self.optimizer = make_optimizer(self.policy, self.recipe.training)
         # Taken before a checkpoint is loaded: the reference of the KL is where the run started.
         self.reference = self.policy.snapshot() if self.recipe.training.kl > 0 else None
@@ -88,6 +95,7 @@ class Trainer:
                         self.evaluate()
                     if self.step % self.recipe.checkpoint.every == 0:
                         self.save()
+                    self.interrupts.agree()
                 self.save()
             except KeyboardInterrupt:
                 self.save()
@@ -101,7 +109,9 @@ class Trainer:
             return
         with self.interrupts.shield():
             keep = self.recipe.checkpoint.keep_last
-            save_checkpoint(self.folder, self.policy, self.optimizer, step=self.step, keep_last=keep)
+            save_checkpoint(
+                self.folder, self.policy, self.optimizer, step=self.step, keep_last=keep, processes=self.processes
+            )
             self.saved_at = self.step
 
     def train_step(self) -> None:
@@ -131,6 +141,8 @@ class Trainer:
                 step=step,
                 reference=self.reference,
                 before_weights_move=lambda: uninterrupted.enter_context(self.interrupts.shield()),
+                processes=self.processes,
+                between_passes=self.interrupts.agree,
             )
             self.decoder.refresh()
             metrics |= summarise(batch) | group_statistics(rewards.tokens, rewards.mask, rewards.group) | refilled
@@ -155,17 +167,22 @@ class Trainer:
         limit = recipe.sampling.max_new_tokens
         if evaluation:
             limit = recipe.evaluation.max_new_tokens or limit
-        return collect(
-            self.policy,
-            self.decoder,
-            self.task,
-            prompts,
-            group_size=group_size,
-            max_new_tokens=limit,
-            temperature=recipe.evaluation.temperature if evaluation else recipe.sampling.temperature,
-            seed=recipe.training.seed,
-            step=step,
-        )
+
+        def collect_part(part: Sequence[Prompt]) -> Batch:
+            with self.interrupts.exposed():
+                return collect(
+                    self.policy,
+                    self.decoder,
+                    self.task,
+                    part,
+                    group_size=group_size,
+                    max_new_tokens=limit,
+                    temperature=recipe.evaluation.temperature if evaluation else recipe.sampling.temperature,
+                    seed=recipe.training.seed,
+                    step=step,
+                )
+
+        return collect_over(self.processes, prompts, collect_part)
 
     def evaluate(self) -> dict[str, float]:
         """Sample the held-out prompts; their random streams are the same at every evaluation of a seed."""
@@ -187,10 +204,11 @@ class Trainer:
         advantages: torch.Tensor | None,
         count: int,
     ) -> None:
-        self.writer.metrics(step, [(split, name, value) for name, value in metrics.items()])
         chosen = np.linspace(0, len(batch.rollouts) - 1, count).astype(int)  # spread over the groups
         rows = [sample_row(batch, int(i), split, None if advantages is None else advantages[i]) for i in chosen]
-        self.writer.samples(step, rows)
+        with self.processes.agreed():
+            self.writer.metrics(step, [(split, name, value) for name, value in metrics.items()])
+            self.writer.samples(step, rows)
 
     def _watch(self, metrics: dict[str, float], *, flat: bool) -> None:
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if metrics["skipped_steps"] else 0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -17,6 +19,7 @@ from botgrpo_cli.policy.decode import Decoder
 from botgrpo_cli.policy.load import Policy
 from botgrpo_cli.policy.sample import Rollout, sample_groups, stream
 from botgrpo_cli.tasks.base import Completion, Prompt, Scored, Task
+from botgrpo_cli.training.processes import Processes
 
 MAX_ROWS = 256  # rows decoded at once: bounds the KV cache when many held-out prompts are evaluated
 
@@ -32,6 +35,7 @@ class Batch:
     group: Tensor  # [B] group ids
     seconds_sample: float
     seconds_score: float  # time spent waiting after the last rollout: the rest overlapped with sampling
+    counters: dict[str, float | None] = field(default_factory=dict)  # what scoring used, see `Task.counters`
 
     @property
     def lengths(self) -> list[int]:
@@ -62,6 +66,7 @@ class Batch:
             torch.cat([self.group, other.group + after]),
             self.seconds_sample + other.seconds_sample,
             self.seconds_score + other.seconds_score,
+            _added(self.counters, other.counters),
         )
 
 
@@ -116,6 +121,41 @@ def collect(
         group=torch.arange(len(prompts)).repeat_interleave(group_size),
         seconds_sample=sampled - started,
         seconds_score=time.perf_counter() - sampled,
+        counters=task.counters(),
+    )
+
+
+def _added(mine: dict[str, float | None], other: dict[str, float | None]) -> dict[str, float | None]:
+    """Counters of two parts of a batch: their sum, None (unknown) where one is; quantiles can't be added, so the larger
+    one stands for both."""
+    total: dict[str, float | None] = {}
+    for key in mine.keys() | other.keys():
+        known = [part[key] for part in (mine, other) if part.get(key) is not None]
+        if re.search(r"_p\d+\Z", key):
+            total[key] = max(known, default=None)
+        else:
+            total[key] = None if any(part.get(key, 0.0) is None for part in (mine, other)) else sum(known)
+    return total
+
+
+def collect_over(
+    processes: Processes, prompts: Sequence[Prompt], collect: Callable[[Sequence[Prompt]], Batch]
+) -> Batch:
+    """The rollouts of all prompts, in their order and on every process; each collects its block of whole groups.
+
+    A rollout's randomness is its own, so they are those that one process alone would have collected.
+    """
+    if processes.alone:
+        return collect(prompts)
+    part = None
+    with processes.agreed():
+        if mine := processes.block(prompts):
+            part = collect(mine)
+    parts = [p for p in processes.gather(part) if p is not None]
+    return replace(
+        functools.reduce(Batch.join, parts),
+        seconds_sample=max(p.seconds_sample for p in parts),
+        seconds_score=max(p.seconds_score for p in parts),
     )
 
 
@@ -178,7 +218,8 @@ def facts(scored: Scored) -> dict[str, float]:
 
 
 def summarise(batch: Batch) -> dict[str, float]:
-    """Means over the rollouts: every fact of the task, every reward term alone, the reward, the local signal."""
+    """Means over the rollouts: every fact of the task, every reward term alone, the reward, the local signal; then
+    what scoring used, as it is."""
     rows: dict[str, list[float]] = {}
     for scored in batch.scored:
         values = facts(scored)
@@ -186,6 +227,7 @@ def summarise(batch: Batch) -> dict[str, float]:
             values["local_mean"] = sum(scored.local) / len(scored.local)
         for key, value in values.items():
             rows.setdefault(key, []).append(value)
-    return {
+    means = {
         key: float(np.nanmean(values)) if not np.all(np.isnan(values)) else float("nan") for key, values in rows.items()
     }
+    return means | {key: float("nan") if value is None else float(value) for key, value in batch.counters.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from botgrpo_cli.errors import InputError
 from botgrpo_cli.methods.registry import Method, resolve
 from botgrpo_cli.policy.decode import Decoder, choose_decoder
 from botgrpo_cli.policy.load import Policy, load_policy
+from botgrpo_cli.policy.sharding import shard
 from botgrpo_cli.recipe.load import dump_recipe, load_recipe
 from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.records.manifest import git_state, hardware, read_manifest, software, write_manifest
@@ -24,6 +26,7 @@ from botgrpo_cli.tasks.registry import make_task
 from botgrpo_cli.training.checkpoint import list_checkpoints, load_checkpoint
 from botgrpo_cli.training.loop import Reporter, Trainer
 from botgrpo_cli.training.plan import Plan, make_plan
+from botgrpo_cli.training.processes import ALONE, Processes
 
 RECIPE_FILE = "recipe.yaml"
 
@@ -39,6 +42,7 @@ class Prepared:
     method: Method
     plan: Plan
     out: Path
+    processes: Processes = ALONE
 
     def close(self) -> None:
         self.task.close()
@@ -48,19 +52,45 @@ def default_out(recipe: Recipe) -> Path:
     return Path("results") / f"{recipe.name}-{recipe.scale}-{recipe.method.name}-seed{recipe.training.seed}"
 
 
-def prepare(recipe: Recipe, out: Path, *, say: Callable[[str], None] = lambda _: None) -> Prepared:
-    """Load policy, task and method, and check what can only be checked with them loaded.
+def prepare(
+    recipe: Recipe, out: Path, *, say: Callable[[str], None] = lambda _: None, processes: Processes = ALONE
+) -> Prepared:
+    """Load policy, task and method, and check what can only be checked with them loaded. Of several processes each
+    loads its own; then all have the same weights, or their parts of them.
 
     Raises:
         InputError: anything that would stop the run later.
     """
+    prepared: Prepared | None = None
+    try:
+        with processes.agreed():
+            prepared = load(recipe, out, say, processes)
+        if not processes.alone:
+            processes.same(prepared.policy.trainable().values())
+            if processes.sharded:
+                shard(prepared.policy)
+            prepared.decoder.refresh()
+        return prepared
+    except BaseException:
+        if prepared is not None:
+            prepared.close()
+        raise
+
+
+def load(recipe: Recipe, out: Path, say: Callable[[str], None], processes: Processes) -> Prepared:
+    """What `prepare` does before processes wait for each other."""
     import torch
 
     method = resolve(recipe.method)
-    if recipe.training.threads:
-        torch.set_num_threads(recipe.training.threads)
+    if threads := recipe.training.threads or threads_each(processes):
+        torch.set_num_threads(threads)
+    torch.manual_seed(recipe.training.seed)  # new adapters start at random
     say(f"Loading {recipe.policy.model}.")
-    policy = load_policy(recipe.policy, scale=recipe.scale)
+    policy = load_policy(
+        recipe.policy, scale=recipe.scale, local_rank=None if processes.alone else processes.local_rank
+    )
+    if policy.device.type == "cuda":
+        torch.cuda.set_device(policy.device)  # what the messages between processes go through
     say("Starting the compiler and the linter.")
     task = make_task(recipe, say)
     try:
@@ -73,11 +103,31 @@ def prepare(recipe: Recipe, out: Path, *, say: Callable[[str], None] = lambda _:
                 f"policy's context of {policy.context_length}. sampling.max_new_tokens and evaluation.max_new_tokens "
                 f"may be {policy.context_length - max(lengths)} at most."
             )
-        plan = make_plan(recipe, policy, prompt_tokens=round(sum(lengths) / len(lengths)))
-        return Prepared(recipe, policy, choose_decoder(policy), task, method, plan, out)
+        plan = make_plan(recipe, policy, prompt_tokens=round(sum(lengths) / len(lengths)), processes=processes)
+        decoder = choose_decoder(policy, to_be_sharded=processes.sharded)
+        return Prepared(recipe, policy, decoder, task, method, plan, out, processes)
     except BaseException:
         task.close()
         raise
+
+
+def threads_each(processes: Processes) -> int:
+    """torch threads of one of several processes: the cores shared out, whatever the launcher set. 0 for one alone,
+    which keeps torch's own choice."""
+    if processes.alone:
+        return 0
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // processes.local_count)
+
+
+class SilentWriter(RunWriter):
+    """What a process has that is not the main one: it writes nothing."""
+
+    def _append(self, name: str, data: bytes, what: str) -> None:
+        pass
+
+    def _rewrite(self, last_step: int | None) -> None:
+        pass
 
 
 def start(prepared: Prepared, reporter: Reporter, *, study: str = "", arm: str = "") -> Trainer:
@@ -86,35 +136,46 @@ def start(prepared: Prepared, reporter: Reporter, *, study: str = "", arm: str =
     Raises:
         InputError: the folder holds something already.
     """
-    writer = RunWriter.create(prepared.out, labels_of(prepared, study, arm))
-    write_atomic(prepared.out / RECIPE_FILE, dump_recipe(prepared.recipe).encode())
-    write_manifest(prepared.out, manifest_of(prepared))
-    writer.event("started")
+    writer: RunWriter = SilentWriter(prepared.out, labels_of(prepared, study, arm))
+    with prepared.processes.agreed():
+        if prepared.processes.main:
+            writer = RunWriter.create(writer.folder, writer.labels)
+            write_atomic(prepared.out / RECIPE_FILE, dump_recipe(prepared.recipe).encode())
+            write_manifest(prepared.out, manifest_of(prepared))
+            writer.event("started")
     return trainer_of(prepared, writer, reporter)
 
 
 def resume(prepared: Prepared, reporter: Reporter, *, study: str = "", arm: str = "") -> tuple[Trainer, int | None]:
-    """Go on from the last checkpoint of the run in `prepared.out`.
+    """Go on from the last checkpoint of the run in `prepared.out`, on whatever number of processes.
 
     Returns the trainer and the step whose evaluation is on disk already, or None.
     Raises:
         InputError: there is no run, or its recipe is another one (the difference is shown).
     """
-    refuse_other_recipe(prepared.recipe, prepared.out)
-    writer = RunWriter.resume(prepared.out, labels_of(prepared, study, arm))
-    trainer = trainer_of(prepared, writer, reporter)
-    checkpoints = list_checkpoints(prepared.out)
-    if checkpoints:
-        load_checkpoint(checkpoints[-1], prepared.policy, trainer.optimizer)
-        prepared.decoder.refresh()
-        trainer.step = trainer.saved_at = checkpoints[-1].step
-    # A run killed before its first checkpoint starts again, with nothing on disk.
-    writer.truncate_after(trainer.step if checkpoints else -1)
-    rows = read_metrics(prepared.out)
-    done = rows[(rows["split"] == "held-out") & (rows["step"] == trainer.step)]
-    write_atomic(prepared.out / RECIPE_FILE, dump_recipe(prepared.recipe).encode())  # steps may have been raised
-    writer.event(f"resumed at step {trainer.step}")
-    return trainer, trainer.step if len(done) else None
+    out, processes = prepared.out, prepared.processes
+    writer: RunWriter = SilentWriter(out, labels_of(prepared, study, arm))
+    with processes.agreed():
+        refuse_other_recipe(prepared.recipe, out)
+        if processes.main:
+            writer = RunWriter.resume(out, writer.labels)
+        trainer = trainer_of(prepared, writer, reporter)
+        checkpoints = list_checkpoints(out)
+        if checkpoints:
+            load_checkpoint(checkpoints[-1], prepared.policy, trainer.optimizer)
+            trainer.step = trainer.saved_at = checkpoints[-1].step
+    prepared.decoder.refresh()
+    evaluated_at = None
+    with processes.agreed():
+        if processes.main:
+            # A run killed before its first checkpoint starts again, with nothing on disk.
+            writer.truncate_after(trainer.step if checkpoints else -1)
+            rows = read_metrics(out)
+            if len(rows[(rows["split"] == "held-out") & (rows["step"] == trainer.step)]):
+                evaluated_at = trainer.step
+            write_atomic(out / RECIPE_FILE, dump_recipe(prepared.recipe).encode())  # steps may have been raised
+            writer.event(f"resumed at step {trainer.step}")
+    return trainer, processes.gather(evaluated_at)[0]
 
 
 def refuse_occupied(out: Path) -> None:
@@ -152,7 +213,7 @@ def refuse_other_recipe(recipe: Recipe, out: Path) -> None:
 
 def trainer_of(prepared: Prepared, writer: RunWriter, reporter: Reporter) -> Trainer:
     p = prepared
-    return Trainer(p.recipe, p.policy, p.decoder, p.task, p.method, writer, reporter)
+    return Trainer(p.recipe, p.policy, p.decoder, p.task, p.method, writer, reporter, p.processes)
 
 
 def labels_of(prepared: Prepared, study: str, arm: str) -> RunLabels:
@@ -180,17 +241,20 @@ def manifest_of(prepared: Prepared) -> dict[str, Any]:
         "software": software(),
         "git": git_state(Path(__file__).parent),
         "hardware": hardware(),
+        "processes": prepared.processes.count,
+        "strategy": prepared.processes.strategy,
         "policy": prepared.policy.describe(),
         "toolchain": prepared.task.versions(),
         "data": {split: len(prepared.task.prompts(split)) for split in ("train", "held-out")},
-        "heuristic": ["reward.content"] if recipe.reward.content.weight else [],
-        "simulated": [],
+        **prepared.task.provenance(),
         "wall_seconds": 0.0,
     }
 
 
 def finish_manifest(out: Path, status: str, started: float, trainer: Trainer) -> None:
     """Record how the run ended; wall time adds up over resumed sessions."""
+    if not trainer.processes.main:
+        return
     data = read_manifest(out)
     data["status"] = status
     data["wall_seconds"] = round(float(data["wall_seconds"]) + time.monotonic() - started, 1)

@@ -10,7 +10,8 @@ import pytest
 
 from botgrpo_cli import console
 from botgrpo_cli.app import main
-from botgrpo_cli.commands.doctor import BROWSERS, Finding, examine, print_findings
+from botgrpo_cli.commands.doctor import Finding, examine, print_findings
+from botgrpo_cli.tasks.react.browser import BROWSERS
 from botgrpo_cli.tasks.react.toolchain import ensure_toolchain
 
 
@@ -40,7 +41,7 @@ def program(path: Path) -> Path:
 def test_setup_suggests_the_nearest_part(capsys):
     assert run("setup", "smal") == 2
     message = capsys.readouterr().err
-    assert "react, small, all" in message
+    assert "react, small, judge, all" in message
     assert "Did you mean 'small'?" in message
 
 
@@ -87,6 +88,7 @@ def test_doctor_finds_the_browser_on_the_path(tmp_path, monkeypatch):
     monkeypatch.delenv("BOTGRPO_CHROMIUM", raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path / "playwright"))
     assert finding("Chromium").state == "absent"
     assert finding("Chromium").mend == "apt-get install chromium-headless-shell"
     for name in reversed(BROWSERS):  # the first of BROWSERS wins over those that are there already

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from botgrpo_cli.recipe.dump import dump_recipe
 from botgrpo_cli.recipe.errors import RecipeError
 from tests.recipe.helpers import load, problems_of, write
 
@@ -203,3 +204,21 @@ def test_loading_writes_nothing(tmp_path):
     with pytest.raises(RecipeError):
         load(path, steps=0)
     assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_what_trl_is_given_keeps_its_own_types_and_layers_merge(tmp_path):
+    text = "extends: react_qwen\ntraining:\n  trl:\n    use_vllm: true\n    vllm_mode: colocate\n    seed_of: '3'\n"
+    path = write(tmp_path, text + "    usage: 0.3\n    deepspeed: {zero_optimization: {stage: 2}}\n")
+    sets = ("training.trl.vllm_mode=server", "training.trl.top_k=5", "training.trl.stops=[1, a]")
+    given = load(path, sets=sets).recipe.training.trl
+    assert given == {
+        "use_vllm": True,
+        "vllm_mode": "server",
+        "seed_of": "3",
+        "usage": 0.3,
+        "deepspeed": {"zero_optimization": {"stage": 2}},
+        "top_k": 5,
+        "stops": [1, "a"],
+    }
+    assert load(write(tmp_path, dump_recipe(load(path, sets=sets).recipe), "again.yaml")).recipe.training.trl == given
+    assert "expected a section" in problems_of("react_qwen", sets=("training.trl=vllm",))[0]

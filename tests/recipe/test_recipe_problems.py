@@ -76,6 +76,19 @@ TABLE = [
         "  compile: {weight: 0}\n  lint: {weight: 0}",
         ["my.yaml:5: reward.compile.weight: Every reward weight is 0, so nothing can be learnt"],
     ),
+    (
+        "reward: {vlm: {mode: global, weight: 0}}",
+        ["my.yaml:1: reward.vlm.mode: Found 'global'", "expected a weight above 0, measure: true, or mode none."],
+    ),
+    (
+        "reward: {vlm: {mode: local-1turn, weight: 0, local_weight: 0}}",
+        ["reward.vlm.mode: Found 'local-1turn'", "expected a weight above 0, a local_weight above 0, measure: true"],
+    ),
+    ("reward: {vlm: {mode: local-2turns}}", ["reward.vlm.mode: ", "Did you mean 'local-2turn'?"]),
+    (
+        "reward: {code_judge: {weight: 1}}\njudge: {kind: exact}",
+        ["my.yaml:2: judge.kind: Found 'exact'", "expected heuristic, openai or bedrock with reward.code_judge"],
+    ),
     # strict YAML
     ("training: {steps: 1}\nscale: tiny\ntraining: {}", ["my.yaml:3: training: ", "first on line 1, again on line 3"]),
     ("training:\n  steps: 1\n  steps: 1", ["my.yaml:3: training.steps: This key is there twice: first on line 2"]),

@@ -44,6 +44,13 @@ def test_copy(tmp_path):
     assert (tmp_path / "react_qwen.yaml").exists()
 
 
+def test_copy_of_a_file_for_accelerate_says_how_it_is_used(tmp_path):
+    for name in ("ddp", "fsdp"):
+        said = run("copy", f"accelerate/{name}", str(tmp_path))
+        assert f"accelerate launch --config_file {tmp_path / name}.yaml -m botgrpo_cli train RECIPE" in said
+        assert (tmp_path / f"{name}.yaml").read_bytes() == (shipped_dir() / "accelerate" / f"{name}.yaml").read_bytes()
+
+
 def test_copy_never_overwrites(tmp_path):
     (tmp_path / "mine.yaml").write_text("precious")
     with pytest.raises(InputError, match="exists already and was left as it is"):

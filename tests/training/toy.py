@@ -39,6 +39,12 @@ class LetterTask:
     def versions(self):
         return {}
 
+    def counters(self):
+        return {}
+
+    def provenance(self):
+        return {"heuristic": [], "simulated": []}
+
     def close(self):
         """Holds nothing open."""
 

@@ -9,12 +9,35 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 HIDDEN = frozenset({"className", "class", "id", "key", "type", "role", "name", "htmlFor", "href", "src", "srcSet"}) | {
     *("rel", "target", "style", "method", "action", "autoComplete", "inputMode", "pattern"),
     *("d", "viewBox", "xmlns", "fill", "stroke", "points", "transform"),
 }
 """Attributes whose strings nobody reads on the page."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """Characters of the source that are no code. `start` and `end` are offsets, quotes left out."""
+
+    start: int
+    end: int
+    kind: Literal["comment", "string", "kids"]  # kids: between the tags of an element
+    visible: bool  # may stand on the page
+
+
+@dataclass
+class Element:
+    """One element of the source, by offsets: `<` is at `start`, its opening tag ends before `opened`, all of it before
+    `end`. One that is never closed ends with the text."""
+
+    name: str  # "" for a fragment
+    start: int
+    opened: int
+    end: int
+    closed: bool = False
 
 
 @dataclass(frozen=True)
@@ -25,6 +48,8 @@ class Source:
     tags: frozenset[str]  # names of opened elements, also those of createElement("name")
     types: frozenset[str]  # strings that stand as `type` or `role`
     words: frozenset[str]  # visible words, case-folded, runs of letters and digits
+    elements: tuple[Element, ...] = ()  # in order of their start
+    texts: tuple[Text, ...] = ()  # in order
 
 
 _PLAIN = re.compile(r"[^\"'`/<{}]++")
@@ -61,6 +86,9 @@ class _Scanner:
         self.visible: list[str] = []
         self.tags: set[str] = set()
         self.types: set[str] = set()
+        self.elements: list[Element] = []
+        self.open_elements: list[Element] = []
+        self.texts: list[Text] = []
 
     def run(self) -> Source:
         step = {"js": self.js, "template": self.template, "tag": self.tag, "kids": self.kids}
@@ -68,7 +96,8 @@ class _Scanner:
             kind, attribute = self.stack[-1]
             step[kind](attribute)
         words = _WORD.findall(" ".join(self.visible).casefold())
-        return Source("".join(self.code), frozenset(self.tags), frozenset(self.types), frozenset(words))
+        code, elements, texts = "".join(self.code), tuple(self.elements), tuple(self.texts)
+        return Source(code, frozenset(self.tags), frozenset(self.types), frozenset(words), elements, texts)
 
     def emit(self, code: str) -> None:
         self.code.append(code)
@@ -90,15 +119,25 @@ class _Scanner:
         self.emit(self.text[self.at])
         self.at += 1
 
-    def string(self, value: str, attribute: str) -> None:
+    def string(self, value: str, start: int, attribute: str) -> None:
         """Files a string under what its surroundings make of it, and leaves an empty one in the code."""
+        visible = False
         if attribute in ("type", "role") or _TYPE_KEY.search(self.tail):
             self.types.add(value)
         elif _CREATE.search(self.tail):
             self.tags.add(value)
         elif attribute not in HIDDEN and not _IMPORT.search(self.tail):
             self.visible.append(value)
+            visible = True
+        self.texts.append(Text(start, start + len(value), "string", visible))
         self.emit('""')
+
+    def comment(self) -> bool:
+        """Takes a comment if one begins here, and leaves a space in the code."""
+        if match := self.take(_COMMENT):
+            self.texts.append(Text(match.start(), match.end(), "comment", False))
+            self.emit(" ")
+        return match is not None
 
     def js(self, attribute: str) -> None:
         if match := self.take(_PLAIN):
@@ -106,7 +145,8 @@ class _Scanner:
             return
         char = self.text[self.at]
         if char in "\"'":
-            self.string(self.take(_STRING[char])[1], attribute)
+            match = self.take(_STRING[char])
+            self.string(match[1], match.start(1), attribute)
         elif char == "`":
             self.at += 1
             self.stack.append(("template", attribute))
@@ -117,8 +157,8 @@ class _Scanner:
             self.pop()
             self.one()
         elif char == "/":
-            if self.take(_COMMENT):
-                self.emit(" ")
+            if self.comment():
+                pass
             elif _BEFORE_VALUE.search(self.tail) and self.take(_REGEX):
                 self.emit("/ /")
             else:
@@ -139,12 +179,15 @@ class _Scanner:
         self.at = match.end()
         if match[1]:
             self.tags.add(match[1])
+        element = Element(match[1] or "", match.start(), len(self.text), len(self.text))
+        self.elements.append(element)
+        self.open_elements.append(element)
         self.emit(match[0])
         self.stack.append(("tag", ""))
 
     def template(self, attribute: str) -> None:
         if match := self.take(_TEMPLATE):
-            self.string(match[0], attribute)
+            self.string(match[0], match.start(), attribute)
         elif self.text[self.at] == "`":
             self.at += 1
             self.pop()
@@ -163,9 +206,8 @@ class _Scanner:
         if char in "\"'":
             end = self.text.find(char, self.at + 1)
             end = len(self.text) if end < 0 else end
-            value = self.text[self.at + 1 : end]
-            self.at = end + 1
-            self.string(value, self.attribute())
+            start, self.at = self.at + 1, end + 1
+            self.string(self.text[start:end], start, self.attribute())
         elif char == "{":
             self.stack.append(("js", self.attribute()))
             self.one()
@@ -175,9 +217,8 @@ class _Scanner:
             self.emit(">")
             self.at += 1
             self.stack[-1] = ("kids", "")
-        elif char == "/" and self.take(_COMMENT):
-            self.emit(" ")
-        else:
+            self.open_elements[-1].opened = self.at
+        elif not (char == "/" and self.comment()):
             self.one()
 
     def attribute(self) -> str:
@@ -188,6 +229,7 @@ class _Scanner:
         """Between an element's tags: text, until an element or a brace."""
         if match := self.take(_KIDS):
             self.visible.append(match[0])
+            self.texts.append(Text(match.start(), match.end(), "kids", True))
         elif self.text[self.at] == "{":
             self.stack.append(("js", ""))
             self.one()
@@ -198,8 +240,11 @@ class _Scanner:
 
     def close(self, code: str) -> None:
         """Ends an element. The code after it is a value's end, so `)` stands there for the look-behind."""
+        element = self.open_elements.pop()
         if code == "/>":
             self.at += 2
+            element.opened = self.at
+        element.end, element.closed = self.at, True
         self.pop()
         self.emit(code)
         self.tail = ")"

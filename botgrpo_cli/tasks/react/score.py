@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from botgrpo_cli.recipe.schema import LocalConfig, RewardConfig
+from botgrpo_cli.recipe.schema import RewardConfig
 from botgrpo_cli.rewards.spans import line_of_token
 from botgrpo_cli.rewards.spread import spread
 from botgrpo_cli.rewards.stack import weighted_sum
 from botgrpo_cli.tasks.base import Completion, Scored
 from botgrpo_cli.tasks.react.extract import MAX_CODE_BYTES, Extracted
+from botgrpo_cli.tasks.react.feedback import Feedback, judge_blames, judge_detail, judge_metrics, judge_terms
 from botgrpo_cli.tasks.react.workers import CheckResult, Diagnostic
 
 TERMS = ("format", "clean_lines", "compile", "lint", "content")
@@ -17,29 +18,41 @@ WARNING_COST = 0.3  # of an error, in the lint term
 # Code that breaks off has its only error at its end. Counted in full, its clean lines would pay better than finishing
 # with a mistake; with format 0 as well, the terms of a broken-off answer stay below those of any finished one.
 UNCLOSED = 0.5
+NOTHING = Feedback()
 
 
 def score(
-    completion: Completion, found: Extracted, result: CheckResult, reward: RewardConfig, content_share: float
+    completion: Completion,
+    found: Extracted,
+    result: CheckResult,
+    reward: RewardConfig,
+    content_share: float,
+    said: Feedback = NOTHING,
 ) -> Scored:
     """Terms, metrics, token-level signal and details of one completion (paper, reward design; the terms' forms are
     our choice).
 
-    `content_share` in [0, 1] counts only for code that compiles. A sample that crashed two workers gets 0 for every
-    term and no penalties; so does a completion without code, apart from its metrics.
+    `content_share` in [0, 1] counts only for code that compiles. `said` is what judges and the browser said. A sample
+    that crashed two workers gets 0 for every term and no penalties; so does a completion without code, apart from its
+    metrics.
     Line numbers in `detail` are 0-based lines of the completion, as in `rewards.spans.line_of_token`.
 
     Shapes: `Scored.local` [T] in [-1, 0] and `Scored.steps` [T], T = len(completion.pieces). A step is a line.
     """
     lines = line_of_token(completion.pieces)  # [T]
-    terms = _terms(found, result, content_share)
-    softened = _softened(found, result, reward)
+    judged = judge_terms(said, reward)
+    if found.code is None or result.crashed:
+        judged = dict.fromkeys(judged, 0.0)
+    terms = _terms(found, result, content_share) | judged
+    softened = _softened(found, result, reward, said)
+    share = content_share if completion.prompt.asks else None
     return Scored(
-        reward=weighted_sum(terms, {name: getattr(reward, name).weight for name in TERMS}),
+        reward=weighted_sum(terms, {name: getattr(reward, name).weight for name in terms}),
         local=_on_tokens(lines, found.first_line, softened),
         terms=terms,
-        metrics=_metrics(completion, terms, result),
-        detail=_detail(found, result, softened),
+        metrics=_metrics(completion, terms, result)
+        | judge_metrics(said, reward, compiled=terms["compile"] == 1.0, share=share),
+        detail=_detail(found, result, softened) | judge_detail(said, found.first_line),
         steps=lines,
     )
 
@@ -87,14 +100,16 @@ def _blamed_line(code: str, diagnostic: Diagnostic) -> int:
     return min(max(diagnostic.line, 0), len(lines) - 1)
 
 
-def _line_penalties(code: str, result: CheckResult, local: LocalConfig) -> list[float]:
-    """Penalty of each code line before softening; the worst finding on a line counts.
+def _line_penalties(code: str, result: CheckResult, reward: RewardConfig, said: Feedback) -> list[float]:
+    """Penalty of each code line before softening; the worst finding on a line counts, a judge's impact (times its
+    weight) among them. So compiler, linter and judges are combined before the decay (paper), and no line leaves [0, 1].
 
     Compile errors in line order count less and less: a parser that has lost its footing reports echoes. On generated
     components with known damage the first reported line was a damaged one in 77 % of cases, the second in 58 %, the
     third in 39 %, later ones in 20-25 %: these are mostly the closing lines, where a parser notices what went wrong
     above. Blamed in full, a policy learns never to close what it opened.
     """
+    local = reward.local
     penalties = [0.0] * (code.count("\n") + 1)
     lines = sorted({_blamed_line(code, error) for error in result.errors})
     blamed = [(line, local.compile_error * local.later_errors**rank) for rank, line in enumerate(lines)]
@@ -102,16 +117,17 @@ def _line_penalties(code: str, result: CheckResult, local: LocalConfig) -> list[
         if finding.line is not None:
             cost = local.lint_error if finding.severity == "error" else local.lint_warning
             blamed.append((_blamed_line(code, finding), cost))
+    blamed += [(blame.line, blame.impact * weight) for blame, weight in judge_blames(said, reward)]
     for line, penalty in blamed:
         penalties[line] = max(penalties[line], penalty)
     return penalties
 
 
-def _softened(found: Extracted, result: CheckResult, reward: RewardConfig) -> list[float]:
+def _softened(found: Extracted, result: CheckResult, reward: RewardConfig, said: Feedback) -> list[float]:
     """Softened penalties of the code's lines; they don't reach the fences or the prose around the code."""
     if found.code is None or result.crashed:
         return []
-    penalties = _line_penalties(found.code, result, reward.local)
+    penalties = _line_penalties(found.code, result, reward, said)
     return spread(penalties, kind=reward.spread.kind, half_life=reward.spread.half_life)
 
 

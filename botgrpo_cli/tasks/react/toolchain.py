@@ -24,7 +24,8 @@ NODE_MINIMUM = (20, 19)
 SETUP_COMMAND = "botgrpo setup react"
 SOURCES = Path(__file__).parent / "node"
 WORKER = SOURCES / "worker.mjs"
-NEEDED_BYTES = 200_000_000  # packages 125 MB, the rest while npm unpacks
+RENDERER = SOURCES / "render.mjs"
+NEEDED_BYTES = 200_000_000  # packages 140 MB, the rest while npm unpacks
 
 _LOCKED = ("package.json", "package-lock.json", ".npmrc")
 _REPORTED = ("esbuild", "eslint", "eslint-plugin-react", "eslint-plugin-react-hooks", "eslint-plugin-jsx-a11y")
@@ -162,7 +163,7 @@ def _install(building: Path, node: str, npm: str) -> None:
 
 
 def ensure_toolchain(progress: Callable[[str], None] | None = None) -> Path:
-    """Folder that holds `node_modules`; installs it first when it is not there (10-15 s, 125 MB).
+    """Folder that holds `node_modules`; installs it first when it is not there (10-15 s, 140 MB).
 
     Safe with several processes at once: one installs, the others wait. Nothing half-made is ever left under the
     final name. `progress` gets one sentence when an installation starts and one when it ends.
@@ -176,7 +177,7 @@ def ensure_toolchain(progress: Callable[[str], None] | None = None) -> Path:
     tell = progress or (lambda _: None)
 
     def build(building: Path) -> None:
-        tell(f"Installing the React toolchain (esbuild, ESLint) into {directory}, about 125 MB.")
+        tell(f"Installing the React toolchain (esbuild, ESLint, Tailwind) into {directory}, about 140 MB.")
         _install(building, node, npm)
         tell("The React toolchain is installed.")
 
@@ -209,8 +210,12 @@ def toolchain_status() -> dict[str, object]:
     return status
 
 
-def toolchain_versions() -> dict[str, str]:
-    """Versions for the manifest, the packages' from the lock: {"node": "20.20.2", "esbuild": "0.28.2", …}."""
+def locked_versions(*names: str) -> dict[str, str]:
+    """Versions of packages, from the lock."""
     packages = json.loads((SOURCES / "package-lock.json").read_text(encoding="utf-8"))["packages"]
-    versions = {name: packages[f"node_modules/{name}"]["version"] for name in _REPORTED}
-    return {"node": (_version_of(find_node()) or "unknown").removeprefix("v"), **versions}
+    return {name: packages[f"node_modules/{name}"]["version"] for name in names}
+
+
+def toolchain_versions() -> dict[str, str]:
+    """Versions for the manifest: {"node": "20.20.2", "esbuild": "0.28.2", …}."""
+    return {"node": (_version_of(find_node()) or "unknown").removeprefix("v"), **locked_versions(*_REPORTED)}

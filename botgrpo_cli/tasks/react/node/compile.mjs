@@ -31,20 +31,30 @@ async function attempt(job) {
   }
 }
 
-async function bundle(contents, language) {
-  return attempt(() =>
-    esbuild.build({
-      ...COMMON,
-      stdin: { contents, sourcefile: 'component.jsx', loader: 'jsx' },
-      bundle: true,
-      write: false,
-      format: 'esm',
-      platform: 'browser',
-      jsx: 'automatic',
-      plugins: [importsPlugin(language)],
-    }),
-  );
-}
+/** Options of a build whose imports are all answered here; the code of a component is `contents`. */
+export const buildOptions = (contents, language) => ({
+  ...COMMON,
+  stdin: { contents, sourcefile: 'component.jsx', loader: 'jsx' },
+  bundle: true,
+  write: false,
+  format: 'esm',
+  platform: 'browser',
+  jsx: 'automatic',
+  plugins: [importsPlugin(language)],
+});
+
+const bundle = (contents, language) => attempt(() => esbuild.build(buildOptions(contents, language)));
+
+/** TypeScript to JSX, with every import kept and a source map beside. */
+export const stripTypes = (code) =>
+  esbuild.transform(code, {
+    ...COMMON,
+    loader: 'tsx',
+    jsx: 'preserve',
+    sourcemap: 'external',
+    sourcefile: 'component.tsx',
+    tsconfigRaw: { compilerOptions: { verbatimModuleSyntax: true } },
+  });
 
 /**
  * Plain JSX first. Only a syntax error sends the code through the TypeScript grammar: loader `tsx` alone would drop
@@ -55,16 +65,7 @@ export async function compile(code) {
   const errors = await bundle(code, 'jsx');
   if (!errors.some((e) => e.rule === 'syntax')) return { language: 'jsx', errors };
   let stripped;
-  const refused = await attempt(async () => {
-    return (stripped = await esbuild.transform(code, {
-      ...COMMON,
-      loader: 'tsx',
-      jsx: 'preserve',
-      sourcemap: 'external',
-      sourcefile: 'component.tsx',
-      tsconfigRaw: { compilerOptions: { verbatimModuleSyntax: true } },
-    }));
-  });
+  const refused = await attempt(async () => (stripped = await stripTypes(code)));
   if (!stripped) return { language: 'tsx', errors: refused };
   const later = await bundle(stripped.code, 'tsx');
   const map = new SourceMap(JSON.parse(stripped.map));

@@ -1,0 +1,123 @@
+"""The offline code judge: the verdict of `code.py` from the parsed source alone, deterministic, without a model.
+
+It stands in for a judge where there is none, and every record made with it says `heuristic`. What it can't see (code
+that looks right and is not) it does not punish; a model does better.
+"""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import Executor, Future
+
+from botgrpo_cli.judges.heuristic_faults import FATAL, faults, visible_code
+from botgrpo_cli.judges.heuristic_source import HEADINGS, Fault, Reading
+from botgrpo_cli.judges.simulate import EXACT, Errors
+from botgrpo_cli.judges.verdicts import MAX_LINES, TOP, CodeVerdict, LineBlame, code_score
+from botgrpo_cli.tasks.base import Prompt
+from botgrpo_cli.tasks.react.content import content_share
+from botgrpo_cli.tasks.react.jsx import scan
+from botgrpo_cli.tasks.react.prompts import normalise
+
+# What each kind of fault leaves of the three parts. Faults that show nothing leave nothing.
+_LEFT = {
+    "garbled": {"validity": 0.5, "task": 0.7, "aesthetic": 0.0},
+    "repeat": {"validity": 1.0, "task": 0.7, "aesthetic": 0.3},
+    "echo": {"validity": 1.0, "task": 0.8, "aesthetic": 0.5},
+    "address": {"validity": 0.5, "task": 0.5, "aesthetic": 0.5},
+    "directive": {"validity": 0.3, "task": 0.8, "aesthetic": 1.0},
+    "placeholder": {"validity": 1.0, "task": 0.9, "aesthetic": 0.7},
+    "hidden": {"validity": 1.0, "task": 1.0, "aesthetic": 0.5},
+    "contrast": {"validity": 1.0, "task": 1.0, "aesthetic": 0.7},
+}
+_NEEDS_CONTROLS = re.compile(r"event:|element:(?:button|input|textarea|link)\Z|(?:select|checkbox|radio|slider|form)\Z")
+_PAIRS = {")": "(", "]": "[", "}": "{"}
+
+
+class HeuristicCodeJudge:
+    """Implements `verdicts.CodeJudge`. The work is done in `executor`, beside the sampling."""
+
+    def __init__(self, executor: Executor, errors: Errors, *, lines: bool) -> None:
+        self._executor, self._errors, self._lines = executor, errors, lines
+
+    def submit(self, prompt: Prompt, code: str) -> Future[CodeVerdict]:
+        return self._executor.submit(judge_code, prompt, code, errors=self._errors, lines=self._lines)
+
+
+def judge_code(prompt: Prompt, code: str, *, errors: Errors = EXACT, lines: bool = True) -> CodeVerdict:
+    """The verdict on one source; `errors` are added last."""
+    reading = Reading(code)
+    found = faults(reading, prompt)
+    component = reading.component
+    markup = bool(reading.source.elements) or "createElement" in reading.masked
+    not_react = not markup or (component is not None and component.literal)
+    parts = _parts(reading, prompt, found)
+    key = ("code", prompt.id, code)
+    blames = errors.lines(blamed(found), code, *key) if lines else ()
+    return CodeVerdict(
+        score=0.0 if not_react else errors.score(code_score(parts, not_react), *key),
+        outcome="ok",
+        parts=parts,
+        not_react=not_react,
+        lines=blames,
+        text="heuristic: " + ("; ".join(f"line {f.line + 1}: {f.why}" for f in found[:MAX_LINES]) or "no fault found"),
+    )
+
+
+def blamed(found: list[Fault]) -> tuple[LineBlame, ...]:
+    """The worst faults as a judge's attribution."""
+    return tuple(LineBlame(fault.line, fault.impact / TOP, fault.why) for fault in found[:MAX_LINES])
+
+
+def _parts(reading: Reading, prompt: Prompt, found: list[Fault]) -> dict[str, float]:
+    kinds = {fault.kind for fault in found}
+    if kinds & FATAL:
+        return {"validity": 0.0, "task": 0.0, "aesthetic": 0.0}
+    whole, visible = _whole(reading), visible_code(reading, prompt)
+    parts = {
+        "validity": whole * (1.0 if reading.component else 0.5),
+        "task": task_share(reading, prompt, visible) * (0.5 + 0.5 * whole),
+        "aesthetic": _aesthetic(reading, prompt, visible) * (0.5 + 0.5 * whole),
+    }
+    for kind in sorted(kinds & _LEFT.keys()):
+        parts = {name: value * _LEFT[kind][name] for name, value in parts.items()}
+    return {name: round(value, 6) for name, value in parts.items()}
+
+
+def _whole(reading: Reading) -> float:
+    """1 when brackets and elements are all closed, 0.2 when they are not: then it hardly parses."""
+    open_brackets: list[str] = []
+    for bracket in re.findall(r"[()\[\]{}]", reading.masked):
+        if bracket in "([{":
+            open_brackets.append(bracket)
+        elif not open_brackets or open_brackets.pop() != _PAIRS[bracket]:
+            return 0.2
+    return 0.2 if open_brackets or not all(element.closed for element in reading.source.elements) else 1.0
+
+
+def task_share(reading: Reading, prompt: Prompt, visible: str) -> float:
+    """Share of what was asked for that the visible part of the source holds; controls that do nothing count little."""
+    share = content_share(visible, prompt.asks) if prompt.asks else _words_share(visible, prompt)
+    controls = [live for _, live in reading.controls]
+    return share * (0.4 + 0.6 * sum(controls) / len(controls)) if controls else share
+
+
+def _words_share(visible: str, prompt: Prompt) -> float:
+    """For a request without asks: how many of its words can be read, three of them being enough."""
+    wanted = set(normalise(prompt.text).split())
+    return min(1.0, len(wanted & scan(visible).words) / max(1, min(3, len(wanted))))
+
+
+def _aesthetic(reading: Reading, prompt: Prompt, visible: str) -> float:
+    """Mean of five signs that an interface was meant: a heading, structure, text, style, controls that work."""
+    shown = reading.shown
+    controls = [live for _, live in reading.controls]
+    wants_controls = any(_NEEDS_CONTROLS.match(ask) for ask in prompt.asks)
+    styled = {element.start for element, look in reading.looks if look.styled}
+    signs = (
+        float(any(element.name in HEADINGS for element in shown)),
+        min(1.0, len(shown) / 4),
+        min(1.0, len(scan(visible).words) / 4),
+        min(1.0, 3 * sum(element.start in styled for element in shown) / max(1, len(shown))),
+        sum(controls) / len(controls) if controls else float(not wants_controls),
+    )
+    return sum(signs) / len(signs)

@@ -1,0 +1,1 @@
+"""The AIME task: integer answers graded exactly, solutions judged step by step."""
