@@ -61,6 +61,7 @@ def evaluate(
             batch = library.run_evaluation(
                 found, policy, task, split=split, prompts=prompts, samples=count, processes=processes
             )
+            said = task.provenance()
         finally:
             task.close()
     processes.leave()
@@ -70,6 +71,10 @@ def evaluate(
     path = out or (found.folder or Path()) / "evaluation.csv"
     library.write_table(path, found, split, batch, rows)
     terminal.print(render(found, split, batch, rows))
+    if said["heuristic"]:
+        terminal.print(f"By a heuristic and not by a model: {', '.join(said['heuristic'])}.")
+    if said["simulated"]:
+        terminal.print(f"Simulated errors: {', '.join(said['simulated'])}.")
     terminal.print(f"The table is in {path}.")
 
 

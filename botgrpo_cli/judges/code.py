@@ -7,6 +7,7 @@ three parts are our choice.
 from __future__ import annotations
 
 from concurrent.futures import Future
+from typing import TYPE_CHECKING
 
 from botgrpo_cli.futures import then
 from botgrpo_cli.judges import schemas
@@ -23,6 +24,9 @@ from botgrpo_cli.judges.verdicts import (
 )
 from botgrpo_cli.tasks.base import Prompt
 
+if TYPE_CHECKING:
+    from botgrpo_cli.tasks.react.workers import CheckResult
+
 
 class ModelCodeJudge:
     """Implements `verdicts.CodeJudge`: one call a sample."""
@@ -30,7 +34,7 @@ class ModelCodeJudge:
     def __init__(self, judge: Judge, *, lines: bool) -> None:
         self._judge, self._lines = judge, lines
 
-    def submit(self, prompt: Prompt, code: str) -> Future[CodeVerdict]:
+    def submit(self, prompt: Prompt, code: str, checked: CheckResult | None = None) -> Future[CodeVerdict]:
         return then(self._judge.submit(code_ask(prompt, code, lines=self._lines)), lambda r: code_verdict(r, code))
 
 

@@ -1,4 +1,4 @@
-"""The offline code judge: the verdict of `code.py` from the parsed source alone, deterministic, without a model.
+"""The offline code judge: the verdict of `code.py` from the parsed source, deterministic, without a model.
 
 It stands in for a judge where there is none, and every record made with it says `heuristic`. What it can't see (code
 that looks right and is not) it does not punish; a model does better.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import Executor, Future
+from typing import TYPE_CHECKING
 
 from botgrpo_cli.judges.heuristic_faults import FATAL, faults, visible_code
 from botgrpo_cli.judges.heuristic_source import HEADINGS, Fault, Reading
@@ -18,8 +19,12 @@ from botgrpo_cli.tasks.react.content import content_share
 from botgrpo_cli.tasks.react.jsx import scan
 from botgrpo_cli.tasks.react.prompts import normalise
 
+if TYPE_CHECKING:
+    from botgrpo_cli.tasks.react.workers import CheckResult
+
 # What each kind of fault leaves of the three parts. Faults that show nothing leave nothing.
 _LEFT = {
+    "undefined": {"validity": 0.2, "task": 0.4, "aesthetic": 0.4},
     "garbled": {"validity": 0.5, "task": 0.7, "aesthetic": 0.0},
     "repeat": {"validity": 1.0, "task": 0.7, "aesthetic": 0.3},
     "echo": {"validity": 1.0, "task": 0.8, "aesthetic": 0.5},
@@ -29,6 +34,7 @@ _LEFT = {
     "hidden": {"validity": 1.0, "task": 1.0, "aesthetic": 0.5},
     "contrast": {"validity": 1.0, "task": 1.0, "aesthetic": 0.7},
 }
+PROMISE = 0.5  # what intent is worth in code that does not parse
 _NEEDS_CONTROLS = re.compile(r"event:|element:(?:button|input|textarea|link)\Z|(?:select|checkbox|radio|slider|form)\Z")
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 
@@ -39,18 +45,21 @@ class HeuristicCodeJudge:
     def __init__(self, executor: Executor, errors: Errors, *, lines: bool) -> None:
         self._executor, self._errors, self._lines = executor, errors, lines
 
-    def submit(self, prompt: Prompt, code: str) -> Future[CodeVerdict]:
-        return self._executor.submit(judge_code, prompt, code, errors=self._errors, lines=self._lines)
+    def submit(self, prompt: Prompt, code: str, checked: CheckResult | None = None) -> Future[CodeVerdict]:
+        return self._executor.submit(judge_code, prompt, code, checked, errors=self._errors, lines=self._lines)
 
 
-def judge_code(prompt: Prompt, code: str, *, errors: Errors = EXACT, lines: bool = True) -> CodeVerdict:
-    """The verdict on one source; `errors` are added last."""
+def judge_code(
+    prompt: Prompt, code: str, checked: CheckResult | None = None, *, errors: Errors = EXACT, lines: bool = True
+) -> CodeVerdict:
+    """The verdict on one source; `errors` are added last. When nobody checked it, brackets and tags that are not
+    closed tell that it does not compile."""
     reading = Reading(code)
-    found = faults(reading, prompt)
+    found = faults(reading, prompt, undefined_lines(checked))
     component = reading.component
     markup = bool(reading.source.elements) or "createElement" in reading.masked
     not_react = not markup or (component is not None and component.literal)
-    parts = _parts(reading, prompt, found)
+    parts = _parts(reading, prompt, found, _whole(reading) if checked is None else checked.compiled)
     key = ("code", prompt.id, code)
     blames = errors.lines(blamed(found), code, *key) if lines else ()
     return CodeVerdict(
@@ -63,35 +72,41 @@ def judge_code(prompt: Prompt, code: str, *, errors: Errors = EXACT, lines: bool
     )
 
 
+def undefined_lines(checked: CheckResult | None) -> list[int]:
+    """Lines with a name that is defined nowhere: they compile, and throw when they are reached."""
+    findings = checked.findings if checked else ()
+    return [finding.line for finding in findings if finding.rule == "no-undef" and finding.line is not None]
+
+
 def blamed(found: list[Fault]) -> tuple[LineBlame, ...]:
     """The worst faults as a judge's attribution."""
     return tuple(LineBlame(fault.line, fault.impact / TOP, fault.why) for fault in found[:MAX_LINES])
 
 
-def _parts(reading: Reading, prompt: Prompt, found: list[Fault]) -> dict[str, float]:
+def _parts(reading: Reading, prompt: Prompt, found: list[Fault], parses: bool) -> dict[str, float]:
     kinds = {fault.kind for fault in found}
     if kinds & FATAL:
         return {"validity": 0.0, "task": 0.0, "aesthetic": 0.0}
-    whole, visible = _whole(reading), visible_code(reading, prompt)
+    visible, promise = visible_code(reading, prompt), 1.0 if parses else PROMISE
     parts = {
-        "validity": whole * (1.0 if reading.component else 0.5),
-        "task": task_share(reading, prompt, visible) * (0.5 + 0.5 * whole),
-        "aesthetic": _aesthetic(reading, prompt, visible) * (0.5 + 0.5 * whole),
+        "validity": float(parses) * (1.0 if reading.component else 0.5),
+        "task": task_share(reading, prompt, visible) * promise,
+        "aesthetic": _aesthetic(reading, prompt, visible) * promise,
     }
     for kind in sorted(kinds & _LEFT.keys()):
         parts = {name: value * _LEFT[kind][name] for name, value in parts.items()}
     return {name: round(value, 6) for name, value in parts.items()}
 
 
-def _whole(reading: Reading) -> float:
-    """1 when brackets and elements are all closed, 0.2 when they are not: then it hardly parses."""
+def _whole(reading: Reading) -> bool:
+    """Whether brackets and elements are all closed."""
     open_brackets: list[str] = []
     for bracket in re.findall(r"[()\[\]{}]", reading.masked):
         if bracket in "([{":
             open_brackets.append(bracket)
         elif not open_brackets or open_brackets.pop() != _PAIRS[bracket]:
-            return 0.2
-    return 0.2 if open_brackets or not all(element.closed for element in reading.source.elements) else 1.0
+            return False
+    return not open_brackets and all(element.closed for element in reading.source.elements)
 
 
 def task_share(reading: Reading, prompt: Prompt, visible: str) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from botgrpo_cli.judges.heuristic_source import Component, Fault, Reading, blank
 from botgrpo_cli.judges.heuristic_style import FAINT, INVISIBLE
@@ -39,9 +39,10 @@ _NULLS = re.compile(
 )
 
 
-def faults(reading: Reading, prompt: Prompt) -> list[Fault]:
-    """Every fault, the worst first, at most one a line."""
+def faults(reading: Reading, prompt: Prompt, undefined: Sequence[int] = ()) -> list[Fault]:
+    """Every fault, the worst first, at most one a line. `undefined`: lines where a linter found an unknown name."""
     found = [
+        *(Fault(line, 9, "undefined", "a name that is defined nowhere") for line in undefined),
         *_crashes(reading),
         *_emptiness(reading),
         *_texts(reading, prompt),

@@ -13,7 +13,8 @@ from botgrpo_cli.judges.base import OUTCOMES, Judge
 from botgrpo_cli.judges.pairwise import ModelPairJudge, PairJudge
 from botgrpo_cli.judges.simulate import Errors
 from botgrpo_cli.judges.verdicts import CodeJudge, ScreenJudge
-from botgrpo_cli.recipe.schema import JudgeConfig, Recipe, RewardConfig
+from botgrpo_cli.recipe.rewards import RewardConfig
+from botgrpo_cli.recipe.schema import JudgeConfig, Recipe
 
 Say = Callable[[str], None]
 

@@ -15,6 +15,7 @@ from botgrpo_cli.tasks.base import Prompt
 
 if TYPE_CHECKING:
     from botgrpo_cli.tasks.react.render import Rendered
+    from botgrpo_cli.tasks.react.workers import CheckResult
 
 MAX_LINES = 3  # lines that a judge may blame (paper)
 TOP = 10  # judges give whole numbers from 0 to 10; impacts are divided by 10 in the paper, and scores are here
@@ -58,8 +59,11 @@ class ScreenVerdict:
 
 
 class CodeJudge(Protocol):
-    def submit(self, prompt: Prompt, code: str) -> Future[CodeVerdict]:
-        """Scores code, whether it compiles or not. The future raises RunError when the judge is out of reach."""
+    def submit(self, prompt: Prompt, code: str, checked: CheckResult | None = None) -> Future[CodeVerdict]:
+        """Scores code, whether it compiles or not. The future raises RunError when the judge is out of reach.
+
+        `checked` is for a judge that can't parse as well as a model reads; None: nobody checked it.
+        """
         ...
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging as transformers_logging
 
 from botgrpo_cli.errors import InputError
@@ -191,6 +192,9 @@ def load_policy(config: PolicyConfig, *, scale: str = "tiny", local_rank: int | 
         model = add_adapters(model, config.lora)
     if config.gradient_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        for layer in model.modules():
+            if isinstance(layer, GradientCheckpointingLayer):
+                layer.training = True  # transformers recomputes in training mode only; dropout inside stays off
         model.enable_input_require_grads()
     return Policy(model, tokenizer, device, dtype, eos_ids, config.model, TokenBytes(tokenizer))
 

@@ -187,8 +187,6 @@ def shares_prompts(policy: Policy) -> bool:
 def _compare_layouts(policy: Policy) -> bool:
     """Two ragged completions each of two prompts. A model that looks at more than positions (a window, a bias, state
     that runs along the row) differs by whole nats; rounding stays far below the tolerance."""
-    if any(getattr(module, "gradient_checkpointing", False) for module in policy.causal_lm.modules()):
-        return False  # layers are run again in the backward pass, where the layout is out of reach
     ids = policy.encode("Write a short greeting for the reader.")
     prompts = [ids, ids[:-3], ids, ids[:-3]]
     completions = [ids[:7], ids[2:5], ids[1:3], ids[3:9]]

@@ -9,15 +9,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
-Weight = Annotated[float, Field(ge=0.0, le=10.0)]
-Count = Annotated[int, Field(ge=1)]
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, frozen=True)
+from botgrpo_cli.recipe.rewards import RewardConfig
+from botgrpo_cli.recipe.section import Count, Section, Share, Weight
 
 
 class TaskConfig(Section):
@@ -89,92 +84,6 @@ class MethodConfig(Section):
     """Temperature of PURE's soft minimum over steps: the lower, the more the worst step alone counts."""
 
 
-class TermConfig(Section):
-    weight: Weight
-    """Weight of this global term; the term itself lies in [0, 1]. 0 only logs it."""
-
-
-class LocalConfig(Section):
-    compile_error: Share = 1.0
-    """Penalty of a line with a compile error."""
-    later_errors: Share = 0.35
-    """Each further line with a compile error counts this much of the one before: later errors are often echoes."""
-    lint_error: Share = 0.6
-    """Penalty of a line with an ESLint error."""
-    lint_warning: Share = 0.2
-    """Penalty of a line with an ESLint warning."""
-
-
-class SpreadConfig(Section):
-    kind: Literal["exponential", "linear", "none"] = "exponential"
-    """How a line's penalty softens over nearby lines."""
-    half_life: Annotated[float, Field(gt=0)] = 1.0
-    """Lines after which an exponential penalty has halved; a linear one reaches zero at twice this distance."""
-
-
-class CodeJudgeConfig(Section):
-    weight: Weight = 0.0
-    """Weight of the code judge's score. 0 (without measure, and without lines that count) asks nobody."""
-    lines: bool = False
-    """The judge also names up to three lines in the same call; their impacts join the penalties of lines."""
-    line_weight: Share = 1.0
-    """An impact is multiplied by this before it joins the other penalties."""
-    measure: bool = False
-    """Ask and log also where nothing is weighted."""
-
-    @property
-    def on(self) -> bool:
-        """Whether anyone is asked."""
-        return self.weight > 0 or (self.lines and self.line_weight > 0) or self.measure
-
-
-class VlmConfig(Section):
-    mode: Literal["none", "global", "local-1turn", "local-2turn"] = "none"
-    """What the screenshot judge does: nothing, score, score and name lines in one call, or name them in a second."""
-    weight: Weight = 1.0
-    """Weight of the screenshot score, which is 0 for code that does not compile and for pages that show nothing."""
-    local_weight: Share = 1.0
-    """An impact is multiplied by this before it joins the other penalties; counts in the local modes."""
-    measure: bool = False
-    """Log also where nothing is weighted: with mode none blank and hollow pages alone, which asks no judge."""
-
-    @property
-    def judged(self) -> bool:
-        """Whether a judge is asked."""
-        return self.mode != "none" and (self.weight > 0 or self.local or self.measure)
-
-    @property
-    def local(self) -> bool:
-        """Whether lines are named and count."""
-        return self.mode.startswith("local") and self.local_weight > 0
-
-    @property
-    def rendered(self) -> bool:
-        """Whether pages are drawn in a browser."""
-        return self.judged or self.measure
-
-
-class RewardConfig(Section):
-    format: TermConfig = TermConfig(weight=0.2)
-    """1 for exactly one code block, closed; 0.5 for a closed one that is not alone; 0 for an unclosed one or none."""
-    clean_lines: TermConfig = TermConfig(weight=0.3)
-    """Share of code lines before the first compile error, halved when the block is not closed; 1 when it compiles."""
-    compile: TermConfig = TermConfig(weight=1.0)
-    """1 when esbuild builds the component."""
-    lint: TermConfig = TermConfig(weight=0.3)
-    """1 for no ESLint finding, falling with each error and warning; 0 when it does not parse."""
-    content: TermConfig = TermConfig(weight=0.0)
-    """Share of what the brief asks for that stands in the compiled source."""
-    code_judge: CodeJudgeConfig = CodeJudgeConfig()
-    """A judge's score of the source: validity, task accomplishment and aesthetic intent."""
-    vlm: VlmConfig = VlmConfig()
-    """A judge's score of the screenshot, for code that compiles."""
-    local: LocalConfig = LocalConfig()
-    """Penalties of lines, the token-level signal; each in [0, 1]."""
-    spread: SpreadConfig = SpreadConfig()
-    """The spatial decay of the penalties over nearby lines."""
-
-
 class SamplingConfig(Section):
     prompts: Count = 8
     """Prompts a step."""
@@ -207,7 +116,7 @@ class TrainingConfig(Section):
     """Seed of everything random in the run."""
     threads: Annotated[int, Field(ge=0)] = 0
     """torch threads; 0 takes what the machine has."""
-    trl: dict[str, Any] = {}
+    trl: dict[str, Any] = Field({})
     """Fields of TRL's GRPOConfig, passed through under `--engine trl`, for example use_vllm: true."""
 
 

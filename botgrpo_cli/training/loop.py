@@ -20,7 +20,7 @@ from botgrpo_cli.policy.decode import Decoder
 from botgrpo_cli.policy.load import Policy
 from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.records.write import RunWriter
-from botgrpo_cli.tasks.base import Prompt, Task
+from botgrpo_cli.tasks.base import Attachment, Prompt, Task
 from botgrpo_cli.training.batches import held_out_of_run
 from botgrpo_cli.training.checkpoint import save_checkpoint
 from botgrpo_cli.training.interrupt import Interrupts
@@ -33,6 +33,7 @@ MAX_SKIPPED = 5  # non-finite gradients in a row after which the run stops
 QUIET_STEPS = 3  # steps in a row without any signal after which the run warns
 SAMPLES_A_STEP = 2  # training rollouts a step that go to samples.jsonl
 SAMPLES_AN_EVALUATION = 4
+PICTURES = 2  # rollouts kept beside those for their attachments, where there are any
 
 
 class Reporter(Protocol):
@@ -204,8 +205,8 @@ class Trainer:
         advantages: torch.Tensor | None,
         count: int,
     ) -> None:
-        chosen = np.linspace(0, len(batch.rollouts) - 1, count).astype(int)  # spread over the groups
-        rows = [sample_row(batch, int(i), split, None if advantages is None else advantages[i]) for i in chosen]
+        chosen = chosen_rollouts(batch, count)
+        rows = [sample_row(batch, i, split, None if advantages is None else advantages[i]) for i in chosen]
         with self.processes.agreed():
             self.writer.metrics(step, [(split, name, value) for name, value in metrics.items()])
             self.writer.samples(step, rows)
@@ -230,6 +231,18 @@ class Trainer:
             self.reporter.note(f"Nothing is being learnt: in the last {QUIET_STEPS} steps {why}.")
             self.writer.event(f"warning at step {self.step}: {why}")
             self.recent.clear()
+
+
+def chosen_rollouts(batch: Batch, count: int) -> list[int]:
+    """`count` rollouts spread over the groups, and up to two of those that have an attachment."""
+    shown = [
+        i for i, scored in enumerate(batch.scored) if any(isinstance(v, Attachment) for v in scored.detail.values())
+    ]
+    return sorted({*_spread(range(len(batch.rollouts)), count), *_spread(shown, PICTURES)})
+
+
+def _spread(items: Sequence[int], count: int) -> list[int]:
+    return [items[i] for i in np.linspace(0, len(items) - 1, count).astype(int)] if items else []
 
 
 def sample_row(batch: Batch, index: int, split: str, advantages: torch.Tensor | None) -> dict[str, Any]:

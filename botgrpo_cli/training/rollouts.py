@@ -66,7 +66,7 @@ class Batch:
             torch.cat([self.group, other.group + after]),
             self.seconds_sample + other.seconds_sample,
             self.seconds_score + other.seconds_score,
-            _added(self.counters, other.counters),
+            added(self.counters, other.counters),
         )
 
 
@@ -125,7 +125,7 @@ def collect(
     )
 
 
-def _added(mine: dict[str, float | None], other: dict[str, float | None]) -> dict[str, float | None]:
+def added(mine: dict[str, float | None], other: dict[str, float | None]) -> dict[str, float | None]:
     """Counters of two parts of a batch: their sum, None (unknown) where one is; quantiles can't be added, so the larger
     one stands for both."""
     total: dict[str, float | None] = {}

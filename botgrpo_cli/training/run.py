@@ -259,4 +259,5 @@ def finish_manifest(out: Path, status: str, started: float, trainer: Trainer) ->
     data["status"] = status
     data["wall_seconds"] = round(float(data["wall_seconds"]) + time.monotonic() - started, 1)
     data["steps_done"] = trainer.step
+    data.update(trainer.task.provenance())  # what a judge was asked, up to now
     write_manifest(out, data)

@@ -19,6 +19,7 @@ from botgrpo_cli.methods.registry import Method
 from botgrpo_cli.policy.load import Policy
 from botgrpo_cli.policy.logprobs import completion_logprobs, pack
 from botgrpo_cli.policy.sharding import whole
+from botgrpo_cli.policy.shared import attending
 from botgrpo_cli.recipe.schema import TrainingConfig
 from botgrpo_cli.training.processes import ALONE, Processes
 from botgrpo_cli.training.rollouts import Batch
@@ -133,14 +134,17 @@ class Update:
             yield from (part.tolist() for part in np.array_split(order, min(count, self.method.minibatches)))
 
     def _micro_batches(self, rows: Iterable[int]) -> Iterator[list[int]]:
-        """This process's micro-batches of some rows: of nearly equal size, alike lengths side by side for little
-        padding, dealt out in turn. Every process gets the same number of them; the last may be empty."""
-        order = sorted(rows, key=lambda r: (self.batch.lengths[r], r))
-        passes = -(-len(order) // (self.config.micro_batch * self.processes.count))
-        parts = np.array_split(order, passes * self.processes.count) if passes else []
-        for part in parts[self.processes.rank :: self.processes.count]:
+        """This process's micro-batches of some rows: of nearly equal size, groups together so that they share their
+        prompt, dealt out to and fro. Every process gets the same number of them; the last may be empty."""
+        order = sorted(rows, key=lambda r: (int(self.batch.group[r]), self.batch.lengths[r], r))
+        count, rank = self.processes.count, self.processes.rank
+        passes = -(-len(order) // (self.config.micro_batch * count))
+        parts = np.array_split(order, passes * count) if passes else []
+        for number in range(passes):
             self.between_passes()
-            yield part.tolist()
+            # to and fro: longer completions come later in a group, and no process should get all of them
+            place = rank if number % 2 == 0 else count - 1 - rank
+            yield parts[number * count + place].tolist()
 
     def _logprobs(self, rows: list[int]) -> tuple[Tensor, Tensor, Tensor]:
         """(log-probabilities, entropies, mask) of some rows under the current weights. Shapes: [b, t] each."""
@@ -180,7 +184,8 @@ class Update:
         moved yet, so these log-probabilities are the old ones and the ratio is exactly 1."""
         if not rows:
             if self.policy.sharded:
-                self._idle_pass().backward()
+                with attending(self.policy.causal_lm):
+                    self._idle_pass().backward()
             return
         logprobs, entropy, mask = self._logprobs(rows)  # [b, t]
         width, method = mask.shape[1], self.method
@@ -202,7 +207,8 @@ class Update:
             divergence = kl_k3(logprobs, self.reference_logprobs[rows, :width], mask)  # [b, t]
             objective = objective + self.config.kl * (divergence * weights).sum()
             self.sums.kl += float(divergence.detach().sum())
-        objective.backward()
+        with attending(self.policy.causal_lm):  # layers that are recomputed need it again
+            objective.backward()
         self.sums.loss += float(objective.detach())
         self.sums.tokens += float(stats["tokens"])
         self.sums.entropy += float(entropy.sum())

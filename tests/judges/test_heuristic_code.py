@@ -12,6 +12,7 @@ from botgrpo_cli.judges.heuristic import judge_code
 from botgrpo_cli.judges.simulate import Errors
 from botgrpo_cli.judges.verdicts import MAX_LINES
 from botgrpo_cli.tasks.base import Prompt
+from botgrpo_cli.tasks.react.workers import CheckResult, Diagnostic
 from botgrpo_cli.tiny.react import tasks, write
 from tests.judges.apps import APPS, GOOD, HACKS, HI, PROMPT
 
@@ -105,8 +106,23 @@ def test_native_fields_and_forms_are_live_and_frozen_ones_are_not():
 def test_code_that_does_not_parse_is_judged_too_and_scores_less():
     broken = GOOD.replace("</main>", "")
     verdict = judge_code(PROMPT, broken)
-    assert verdict.parts["validity"] == 0.2
-    assert 0.2 < verdict.score < 0.7
+    assert verdict.parts["validity"] == 0.0
+    assert 0.2 < verdict.score < 0.5
+    refused = CheckResult(errors=(Diagnostic(0, "syntax", "Unexpected"),))
+    assert verdict == judge_code(PROMPT, broken, refused)
+    unclear = GOOD.replace("useState(0)", "useState(0 0)")  # no bracket tells
+    assert judge_code(PROMPT, unclear, refused).score < 0.5 < judge_code(PROMPT, unclear).score
+
+
+def test_a_name_that_the_linter_does_not_know_is_blamed_and_costs_most_of_the_score():
+    """Such code compiles and shows nothing."""
+    code = GOOD.replace("  return (", "  retuurn (")
+    undefined = CheckResult(parsed=True, markup=True, findings=(Diagnostic(4, "no-undef", "retuurn", "error"),))
+    verdict = judge_code(PROMPT, code, undefined)
+    assert verdict.score < 0.5
+    assert "retuurn" in code.split("\n")[verdict.lines[0].line]
+    other = CheckResult(parsed=True, markup=True, findings=(Diagnostic(4, "no-unused-vars", "a", "warning"),))
+    assert judge_code(PROMPT, GOOD, other) == judge_code(PROMPT, GOOD)
 
 
 def test_a_prompt_without_asks_goes_by_its_words():

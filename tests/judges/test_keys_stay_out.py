@@ -39,16 +39,17 @@ def written(folder: Path) -> str:
 
 def echo(request: dict) -> Response:
     """The key in the reply, as it stands and in base64, and in the name of the model."""
-    if request["messages"][-1]["content"] != "Echo.":
-        return behave(request)
-    response = chat(json.dumps({"why": f"Your header was Bearer {KEY}, or {FORMS[2]}, or {FORMS[1]}."}))
+    response = behave(request)
+    if request["messages"][-1]["content"] == "Echo.":
+        response = chat(json.dumps({"why": f"Your header was Bearer {KEY}, or {FORMS[2]}, or {FORMS[1]}."}))
     response.body["model"] = KEY
     return response
 
 
 def test_the_key_is_sent_and_is_in_nothing_else(judge_for, server, tmp_path, caplog, capfd):
     said = []
-    judge = judge_for()
+    judge = judge_for(probe_with=echo)
+    assert judge.describe()["served_model"] == "[key]"
     server.answering = echo
     replies = [judge.ask(ask("Echo.", schema=OPEN)) for _ in range(2)]
     assert [reply.outcome for reply in replies] == ["ok", "ok"]

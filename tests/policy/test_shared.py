@@ -10,8 +10,10 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AutoModelForCausalLM, BloomConfig, MambaConfig, MistralConfig, Phi3Config
 
 from botgrpo_cli.policy.causal import CausalAttention
+from botgrpo_cli.policy.load import load_policy
 from botgrpo_cli.policy.logprobs import completion_logprobs, pack, shares_prompts
-from botgrpo_cli.policy.shared import FromRectangle, ToRectangle, lay_out
+from botgrpo_cli.policy.shared import FromRectangle, ToRectangle, attending, lay_out
+from botgrpo_cli.recipe.schema import PolicyConfig
 from tests import conftest
 from tests.conftest import make_policy
 
@@ -147,3 +149,24 @@ def test_causal_attention_is_sdpa(heads):
     inputs = (q, k, v)
     for a, b in zip(torch.autograd.grad(found, inputs, grad), torch.autograd.grad(wanted, inputs, grad), strict=True):
         torch.testing.assert_close(a, b)
+
+
+def test_layers_that_are_recomputed_share_prompts_too(tmp_path):
+    plain = make_policy()
+    plain.model.save_pretrained(tmp_path)
+    plain.tokenizer.save_pretrained(tmp_path)
+    config = PolicyConfig(model=str(tmp_path), dtype="float32", device="cpu", gradient_checkpointing=True)
+    policy = load_policy(config)
+    assert shares_prompts(policy)
+    calls = []
+    for layer in policy.causal_lm.base_model.layers:
+        layer.self_attn.register_forward_hook(lambda *_: calls.append(1))
+    grads = []
+    for one in (policy, plain):
+        found, _ = completion_logprobs(one, pack(PROMPTS, COMPLETIONS, one), 1.0)
+        with attending(one.causal_lm):
+            found.sum().backward()
+        grads.append([p.grad for p in one.trainable().values()])
+    assert len(calls) == 4  # two layers, forward and again in the backward pass
+    for a, b in zip(*grads, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)

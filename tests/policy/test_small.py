@@ -143,7 +143,7 @@ def test_the_check_refuses_another_chat_template(model_folder, tmp_path):
     text = template.read_text().replace("You are a helpful AI assistant", "You are a pirate")
     template.unlink()
     template.write_text(text)
-    with pytest.raises(small._Unavailable, match="pirate"):
+    with pytest.raises(small.Unavailable, match="pirate"):
         small._check(MODEL, changed)
 
 

@@ -63,7 +63,10 @@ GOOD: dict[str, tuple[str, str]] = {
         "export default () => <Suspense fallback={<p>Waiting</p>}><Value /></Suspense>;",
         "Value resolved",
     ),
-    "await at top level": ("const name = await Promise.resolve('Ann');\nexport default () => <h1>Hello {name}</h1>;", "Ann"),
+    "await at top level": (
+        "const name = await Promise.resolve('Ann');\nexport default () => <h1>Hello {name}</h1>;",
+        "Ann",
+    ),
     "never quiet": (
         "export default function Busy() { const [n, set] = useState(0); useEffect(() => set(n + 1));"
         "return <h1>Busy forever</h1>; }",
@@ -134,7 +137,10 @@ HACKS: dict[str, tuple[str, str]] = {
         "error",
     ),
     "undefined property": ("export default function App({ user }) { return <h1>{user.name}</h1>; }", "error"),
-    "throws at top level": ("const list = undefined;\nlist.map(String);\nexport default () => <h1>Hello</h1>;", "error"),
+    "throws at top level": (
+        "const list = undefined;\nlist.map(String);\nexport default () => <h1>Hello</h1>;",
+        "error",
+    ),
     "calls what is not there": ("export default () => <h1>{missing}</h1>;", "error"),
     "renders an object": ("export default () => <h1>{{ a: 1 }}</h1>;", "error"),
     "off the screen": (

@@ -82,7 +82,14 @@ KEYS = {
 def test_tricks_that_show_nothing_are_blank_and_the_simplest_component_is_hollow(hacks):
     compiling = {name: scored for name, scored in hacks.items() if scored.terms["compile"] == 1.0}
     blank = {name for name, scored in compiling.items() if scored.metrics["blank_rate"] == 1.0}
-    assert {"uses nothing of it", "empty fragment", "display none", "off screen", "opacity 0", "throws in an effect"} <= blank
+    assert {
+        "uses nothing of it",
+        "empty fragment",
+        "display none",
+        "off screen",
+        "opacity 0",
+        "throws in an effect",
+    } <= blank
     assert {"undefined property", "one solid colour", "meaningless tokens"} <= blank
     assert all(hacks[name].terms["vlm"] == 0.0 for name in blank)
     assert hacks["the simplest component"].metrics["hollow_rate"] == 1.0
@@ -90,6 +97,15 @@ def test_tricks_that_show_nothing_are_blank_and_the_simplest_component_is_hollow
         assert hacks[name].terms["compile"] == hacks[name].terms["vlm"] == 0.0
         assert math.isnan(hacks[name].metrics["blank_rate"])
         assert "screenshot" not in hacks[name].detail
+
+
+def test_a_name_that_is_defined_nowhere_compiles_is_blank_and_is_blamed_by_the_code_judge(task, apps):
+    code = GOOD.replace("  return (", "  retuurn (")
+    scored = task.submit(answer(code)).result(300)
+    assert (scored.terms["compile"], scored.metrics["blank_rate"]) == (1.0, 1.0)
+    assert scored.detail["render"]["outcome"] == "error"
+    assert scored.terms["code_judge"] < 0.5 < min(s.terms["code_judge"] for s in apps.values())
+    assert "retuurn" in code.split("\n")[scored.detail["judge_code"]["lines"][0]["line"] - 1]
 
 
 def test_the_lines_of_a_trick_reach_the_tokens(task, hacks):

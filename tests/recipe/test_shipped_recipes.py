@@ -10,7 +10,7 @@ import yaml
 from pydantic_core import PydanticUndefined
 
 from botgrpo_cli.recipe.load import load_recipe
-from botgrpo_cli.recipe.schema import Recipe
+from botgrpo_cli.recipe.schema import Recipe, RecipeFileKeys
 from botgrpo_cli.recipe.shipped import scale_file, shipped_dir, shipped_names
 from botgrpo_cli.recipe.typed import dotted_keys, expected, field_at
 from botgrpo_cli.recipe.yaml_strict import Mapping, Scalar, read_yaml
@@ -78,7 +78,7 @@ def test_a_comment_above_every_key(path):
 
 def check_bracket(place: str, key: str, parts: list[str]) -> None:
     """What the bracket says of type and default is what the schema says."""
-    info = field_at(Recipe, key.split("."))
+    info = field_at(RecipeFileKeys, key.split("."))
     assert parts[0] == expected(info), place
     default = next(part for part in parts if "default" in part)
     if info.default is PydanticUndefined:

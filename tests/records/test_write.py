@@ -16,6 +16,7 @@ from botgrpo_cli.errors import InputError, RunError
 from botgrpo_cli.records.read import read_metrics, read_samples
 from botgrpo_cli.records.schema import COLUMNS, RunLabels
 from botgrpo_cli.records.write import RunWriter, to_json, write_atomic
+from botgrpo_cli.tasks.base import Attachment
 
 LABELS = RunLabels(run="demo", task="react", method="bot-grpo", base_model="tiny:react", scale="tiny", seed=0)
 
@@ -105,6 +106,30 @@ def test_truncate_drops_rows_past_the_step_and_appends_go_on(tmp_path):
     writer.samples(2, [{"reward": 9.0}])
     assert read_metrics(tmp_path / "run")["value"].tolist() == [0.5, 0.0, 1.5, 0.125, 9.0]
     assert [sample["reward"] for sample in read_samples(tmp_path / "run")] == [0.25, 0.25, 9.0]
+
+
+def test_attachments_become_files_that_the_rows_name_and_go_with_their_steps(tmp_path):
+    writer = RunWriter.create(tmp_path / "run", LABELS)
+    for step in range(3):
+        picture = Attachment(f"picture {step}".encode(), "screenshots", ".png")
+        rows = [{"split": split, "rollout": 7, "reward": 0.5, "page": picture} for split in ("train", "held-out")]
+        writer.samples(step, [*rows, {"split": "train", "rollout": 8}])
+    names = [sample.get("page") for sample in read_samples(tmp_path / "run")]
+    assert names[:3] == ["screenshots/step-0000-train-007.png", "screenshots/step-0000-held-out-007.png", None]
+    assert (tmp_path / "run" / names[3]).read_bytes() == b"picture 1"
+    (tmp_path / "run" / "checkpoints").mkdir()
+    (tmp_path / "run" / "checkpoints" / "step-9-notes.txt").touch()
+    writer.truncate_after(1)
+    kept = sorted(path.name for path in (tmp_path / "run" / "screenshots").iterdir())
+    assert kept == [f"step-000{step}-{split}-007.png" for step in (0, 1) for split in ("held-out", "train")]
+    assert (tmp_path / "run" / "checkpoints" / "step-9-notes.txt").exists()
+
+
+def test_a_folder_of_attachments_that_cannot_be_made_is_said(tmp_path):
+    writer = RunWriter.create(tmp_path / "run", LABELS)
+    (tmp_path / "run" / "screenshots").touch()
+    with pytest.raises(RunError, match="screenshots"):
+        writer.samples(0, [{"page": Attachment(b"x", "screenshots", ".png")}])
 
 
 def test_truncating_nothing_leaves_the_bytes(tmp_path):

@@ -8,6 +8,9 @@ import signal
 import sys
 from pathlib import Path
 
+from transformers import PreTrainedModel
+from transformers.modeling_layers import GradientCheckpointingLayer
+
 from botgrpo_cli.errors import RunError
 from botgrpo_cli.methods.registry import resolve
 from botgrpo_cli.policy.decode import choose_decoder
@@ -36,8 +39,9 @@ CASES = {
     "kl": {"training__kl": 0.1, "training__inner_epochs": 2, "method__minibatches": 3},  # one has no rows at times
     "lora": {"training__kl": 0.1},
     "generic": {},
+    "recomputed": {"method__minibatches": 3},  # activations, in the backward pass
 }
-SHARDED_CASES = ("bot-grpo", "kl", "lora", "generic")
+SHARDED_CASES = ("bot-grpo", "kl", "lora", "generic", "recomputed")
 
 
 def prepare(case: str, out: Path, processes: Processes, task: LetterTask | None = None, **changes) -> run.Prepared:
@@ -45,10 +49,20 @@ def prepare(case: str, out: Path, processes: Processes, task: LetterTask | None 
     method = case if case in ("gspo", "pure", "dapo") else "bot-grpo"
     recipe = make_recipe(method__name=method, **{**BASE, **CASES[case], **changes})
     policy = make_policy("smollm3" if case == "generic" else "qwen2", lora=case == "lora")
+    if case == "recomputed":
+        recompute(policy.model)
     decoder = choose_decoder(policy, to_be_sharded=processes.sharded)
     if processes.sharded:
         shard(policy)
     return run.Prepared(recipe, policy, decoder, task or LetterTask(), resolve(recipe.method), None, out, processes)
+
+
+def recompute(model: PreTrainedModel) -> None:
+    """As `load_policy` does it for `policy.gradient_checkpointing`."""
+    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    for layer in model.modules():
+        if isinstance(layer, GradientCheckpointingLayer):
+            layer.training = True
 
 
 def train(folder: Path, cases: list[str], processes: Processes = ALONE) -> None:

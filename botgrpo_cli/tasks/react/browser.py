@@ -46,7 +46,9 @@ def browser_status() -> BrowserStatus:
         return BrowserStatus(str(MACOS_CHROME))
     if path := _playwrights():
         return BrowserStatus(path)
-    mend = "brew install --cask google-chrome" if sys.platform == "darwin" else "apt-get install chromium-headless-shell"
+    mend = (
+        "brew install --cask google-chrome" if sys.platform == "darwin" else "apt-get install chromium-headless-shell"
+    )
     return BrowserStatus(None, "No Chromium was found", mend)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from botgrpo_cli.judges.verdicts import CodeVerdict, LineBlame, ScreenVerdict
-from botgrpo_cli.recipe.schema import RewardConfig
+from botgrpo_cli.recipe.rewards import RewardConfig
 from botgrpo_cli.tasks.base import Attachment
 
 if TYPE_CHECKING:

@@ -58,7 +58,10 @@ class Probe:
 
 @dataclass(frozen=True)
 class Rendered:
-    """One sample. `drawn` shows something, whatever it threw; `error` threw and shows nothing; `blank` shows nothing."""
+    """One sample. `drawn` shows something, whatever it threw; `error` threw and shows nothing; `blank` shows nothing.
+
+    `timeout` took longer than its limit; `crashed` took its page or its browser down, most likely out of memory.
+    """
 
     outcome: Literal["drawn", "blank", "error", "timeout", "crashed"]
     why: str = ""  # one sentence, "" when drawn
@@ -125,8 +128,8 @@ class ReactRenderer(NodePool[Rendered]):
     """Draws components on `pages` pages at once; results are remembered by the hash of the code.
 
     `timeout` is in seconds of the browser's work for a sample, so that a busy machine fails none; by the clock it is
-    at most fifteen times that. Raises InputError when there is no browser or no Node, or the toolchain can't be installed.
-    Use it as a context manager, or call `close`. Thread-safe.
+    at most fifteen times that. Raises InputError when there is no browser or no Node, or the toolchain can't be
+    installed. Use it as a context manager, or call `close`. Thread-safe.
     """
 
     title = "React renderer"

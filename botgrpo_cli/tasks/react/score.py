@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from botgrpo_cli.recipe.schema import RewardConfig
+from botgrpo_cli.recipe.rewards import RewardConfig
 from botgrpo_cli.rewards.spans import line_of_token
 from botgrpo_cli.rewards.spread import spread
 from botgrpo_cli.rewards.stack import weighted_sum

@@ -88,12 +88,11 @@ class ReactTask:
         return answer
 
     def _examine(self, completion: Completion, found: Extracted, code: str) -> Future[Scored]:
-        """The code judge works beside the compiler; a page is drawn and judged when the code compiles."""
+        """What compiles is drawn and judged by its picture, while the code judge reads the source."""
         prompt = completion.prompt
-        judging = self._judge_code(prompt, code)
-        checking = self._checker.submit(code)
 
         def checked(result: CheckResult) -> Future[Scored]:
+            judging = self._judge_code(prompt, code, result)
             looking = self._look(prompt, code, result)
             return then(looking, lambda seen: then(judging, lambda verdict: scored(result, seen, verdict)))
 
@@ -101,13 +100,14 @@ class ReactTask:
             said = Feedback(verdict, seen[1], seen[0], self._judges.label, self._judges.offline)
             return self._score(completion, found, result, said)
 
-        return then(checking, checked)
+        return then(self._checker.submit(code), checked)
 
-    def _judge_code(self, prompt: Prompt, code: str) -> Future[CodeVerdict | None]:
+    def _judge_code(self, prompt: Prompt, code: str, result: CheckResult) -> Future[CodeVerdict | None]:
+        """The verdict on the source, whether it compiles or not; what crashed the tools counts for nothing."""
         judge = self._judges.code
-        if judge is None:
+        if judge is None or result.crashed:
             return ready(None)
-        return self._code_verdicts.get((prompt.id, code), lambda: judge.submit(prompt, code))
+        return self._code_verdicts.get((prompt.id, code), lambda: judge.submit(prompt, code, result))
 
     def _look(self, prompt: Prompt, code: str, result: CheckResult) -> Future[Seen]:
         """The page and the verdict on it; code that does not compile has neither."""

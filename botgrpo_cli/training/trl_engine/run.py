@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import shutil
 import time
@@ -17,7 +18,7 @@ from botgrpo_cli.methods.advantages import group_statistics
 from botgrpo_cli.records.manifest import read_manifest, write_manifest
 from botgrpo_cli.training.checkpoint import list_checkpoints
 from botgrpo_cli.training.loop import SAMPLES_A_STEP, Trainer
-from botgrpo_cli.training.rollouts import Batch, summarise
+from botgrpo_cli.training.rollouts import Batch, added, summarise
 from botgrpo_cli.training.trl_engine.config import Batches, GRPOConfig
 from botgrpo_cli.training.trl_engine.scoring import Scorer
 from botgrpo_cli.training.trl_engine.trainer import Figures, RecipeTrainer
@@ -166,6 +167,7 @@ def joined(parts: list[Batch], group: torch.Tensor) -> Batch:
         group=group,
         seconds_sample=max(part.seconds_sample for part in parts),
         seconds_score=max(part.seconds_score for part in parts),
+        counters=functools.reduce(added, [part.counters for part in parts]),
     )
 
 

@@ -46,7 +46,8 @@ class Scorer:
             for prompt, said, rollout in zip(prompts, scored, rollouts, strict=True):
                 check_counts(self.task.name, prompt, said, len(rollout.ids))
         group = torch.zeros(len(rollouts), dtype=torch.int64)  # known once the processes' rows are together
-        self.batch = Batch(prompts, [[]] * len(rollouts), rollouts, scored, group, 0.0, 0.0)
+        used = self.task.counters()
+        self.batch = Batch(prompts, [[]] * len(rollouts), rollouts, scored, group, 0.0, 0.0, used)
         return rewards_of(self.batch, self.method, self.recipe).outcome.tolist()
 
     def local(self, **_: Any) -> list[list[float]]:

@@ -45,7 +45,7 @@ PARTS = st.sampled_from(
 NOISE = st.lists(PARTS | st.text(max_size=3), max_size=30).map("".join)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(text=NOISE | st.text(), mode=st.sampled_from(["strict", "lenient"]))
 @example(text="\ud800\\boxed{\udfff}", mode="strict")
 def test_any_text_is_graded_and_the_fields_agree(text, mode):
@@ -77,7 +77,7 @@ def slow_boxes(text: str) -> tuple[str | None, int]:
     return (text[slice(*closed[-1])] if closed else None), count
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(["\\boxed{", "\\fbox{", "}", "}", "{", "\\{ ", "\\} ", "4"]), max_size=25).map("".join))
 def test_last_box_is_what_the_loops_find(text):
     assert last_box(text) == slow_boxes(text)

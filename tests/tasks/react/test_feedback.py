@@ -7,7 +7,7 @@ import math
 import pytest
 
 from botgrpo_cli.judges.verdicts import CodeVerdict, LineBlame, ScreenVerdict
-from botgrpo_cli.recipe.schema import RewardConfig
+from botgrpo_cli.recipe.rewards import RewardConfig
 from botgrpo_cli.tasks.base import Attachment, Completion, Prompt
 from botgrpo_cli.tasks.react.extract import extract
 from botgrpo_cli.tasks.react.feedback import HOLLOW, Feedback

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from botgrpo_cli.recipe.schema import LocalConfig, RewardConfig, SpreadConfig, TermConfig
+from botgrpo_cli.recipe.rewards import LocalConfig, RewardConfig, SpreadConfig, TermConfig
 from botgrpo_cli.tasks.base import Completion, Prompt
 from botgrpo_cli.tasks.react.extract import extract
 from botgrpo_cli.tasks.react.score import score

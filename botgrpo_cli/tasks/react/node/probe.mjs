@@ -8,7 +8,7 @@ export const CONTROLS = 'button, [role="button"], input:not([type="hidden"]), se
  * Runs in the page. `live`: for each of CONTROLS, whether it does something; `limits`: {width, height, nodes, texts}.
  * Boxes are [left, top, width, height] in pixels, cut at the edges of the viewport.
  */
-export function probe(live, selector, limits) {
+export async function probe(live, selector, limits) {
   const getter = (type, name) => {
     const { get } = Object.getOwnPropertyDescriptor(type.prototype, name);
     return (node) => get.call(node);
@@ -25,13 +25,18 @@ export function probe(live, selector, limits) {
   if (!body) return facts;
 
   // Animations that end are shown at their end, those that go on for ever as if they had not begun.
-  for (const animation of Document.prototype.getAnimations.call(document).slice(0, 1000)) {
+  const animations = Document.prototype.getAnimations.call(document).slice(0, 1000);
+  for (const animation of animations) {
     try {
       if (animation.effect.getComputedTiming().endTime === Infinity) animation.cancel();
       else animation.finish();
     } catch {
       // it has no target or no speed: nothing to see
     }
+  }
+  if (animations.length) {
+    const frame = new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    await Promise.race([frame, new Promise((resolve) => setTimeout(resolve, 200))]); // else the picture is the old one
   }
 
   const canvas = document.createElementNS('http://www.w3.org/1999/xhtml', 'canvas');

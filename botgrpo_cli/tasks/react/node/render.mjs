@@ -45,7 +45,8 @@ async function replace(stage) {
 async function render(stage, code) {
   const [sample] = await Promise.all([prepare(code), visit(stage)]);
   let over = false;
-  const drawing = stage.draw(sample);
+  // A page that crashes fails what was asked of it first and is known to have crashed a moment later.
+  const drawing = stage.draw(sample).catch((error) => Promise.race([stage.crashed, pause(2000).then(() => Promise.reject(error))]));
   drawing.catch(() => {}); // it fails later, when the page is taken away
   const first = await Promise.race([drawing, stage.crashed, outOfTime(stage, settings, () => over)]);
   over = true;

@@ -48,6 +48,9 @@ const FLAGS = [
   '--proxy-bypass-list=<-loopback>',
 ];
 
+// What the browser says when the document that was asked has gone.
+const LEFT = /navigated|context|collected/i;
+
 /** What was asked of a page threw there. */
 class PageError extends Error {}
 
@@ -179,7 +182,7 @@ export class Stage {
       const { logs, errors, live } = await this.#evaluate(`window.${KEY}.report()`);
       const { executionContextId } = await this.#cdp.send('Page.createIsolatedWorld', { frameId: this.#frame, worldName: 'probe' });
       const words = [live, CONTROLS, PROBE].map((value) => JSON.stringify(value)).join(', ');
-      const facts = await this.#evaluate(`(${probe})(${words})`, { contextId: executionContextId });
+      const facts = await this.#evaluate(`(${probe})(${words})`, { contextId: executionContextId, awaitPromise: true });
       const { data } = await this.#cdp.send('Page.captureScreenshot', { format: 'png' });
       const found = measure(decode(Buffer.from(data, 'base64')), facts);
       const why = blank(found);
@@ -187,7 +190,7 @@ export class Stage {
       return { outcome, why: outcome === 'error' ? `${errors[0]} (${why})` : why, screenshot: data, probe: found, console: logs, errors };
     } catch (error) {
       if (error instanceof PageError) return { outcome: 'error', why: `It broke its page: ${error.message}`, console: [], errors: [] };
-      if (this.#page.url().split('#')[0] === this.#address) throw error;
+      if (!LEFT.test(error.message)) throw error;
       return { outcome: 'blank', why: 'It left its page.', console: [], errors: [] };
     }
   }
