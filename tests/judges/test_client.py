@@ -88,6 +88,8 @@ def test_always_503_is_a_failure_in_transport_and_no_low_score(judge_for, server
         (lambda: Response(body="<html>Welcome</html>"), "it answered with a page"),
         (lambda: Response(body={"error": {"message": "no backend"}}), "it answered without a choice: no backend"),
         (lambda: Response(body={"choices": []}), "it answered without a choice"),
+        (lambda: Response(body={"choices": [{"message": "x"}]}), "it answered without a choice"),
+        (lambda: Response(body=[1]), "it answered without a choice: no reason given"),
     ],
 )
 def test_a_broken_answer_is_tried_again(judge_for, server, trouble, words):

@@ -47,7 +47,6 @@ def echo(request: dict) -> Response:
 
 
 def test_the_key_is_sent_and_is_in_nothing_else(judge_for, server, tmp_path, caplog, capfd):
-    said = []
     judge = judge_for(probe_with=echo)
     assert judge.describe()["served_model"] == "[key]"
     server.answering = echo
@@ -65,7 +64,7 @@ def test_the_key_is_sent_and_is_in_nothing_else(judge_for, server, tmp_path, cap
     recipe = Recipe(judge=judge.config)
     (tmp_path / "recipe.yaml").write_text(dump_recipe(recipe))
     judge.close()
-    (tmp_path / "log").write_text(caplog.text + "".join(said) + repr(judge) + repr(vars(judge)) + str(recipe))
+    (tmp_path / "log").write_text(caplog.text + repr(judge) + repr(vars(judge)) + str(recipe))
     text = written(tmp_path)
     for there in ('{"why": "Your header was Bearer [key], or [key], or [key]."}', "[key] is busy", "named-model"):
         assert there in text

@@ -86,8 +86,8 @@ HOSTILE: dict[str, tuple[str, set[str]]] = {
         DRAWN,
     ),
     "flood of pictures": (
-        in_effect("for (let i = 0; i < 1000; i++) { new Image().src = 'http://127.0.0.1:PORT/' + i; }"),
-        DRAWN,
+        in_effect("for (let i = 0; i < 400; i++) { new Image().src = 'http://127.0.0.1:PORT/' + i; }"),
+        {"drawn", *DOWN},
     ),
     "flood of frames": (
         in_effect(

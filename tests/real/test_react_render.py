@@ -83,6 +83,7 @@ def test_what_is_said_and_thrown_is_kept(renderer, drawn):
     thrown = drawn["undefined property"].result()
     assert thrown.errors[0].startswith("TypeError: Cannot read properties of undefined")
     assert thrown.errors[0] in thrown.why
+    assert drawn["renders an object"].result().errors == ("Error: Objects are not valid as a React child",)
     code = page("<h1>Talks</h1>").replace(
         "return",
         "useEffect(() => { console.log('a', { b: 1 }); console.error('x'.repeat(999)); throw 'no error'; });return",

@@ -11,11 +11,13 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 import psutil
@@ -72,6 +74,14 @@ class Rendered:
     seconds: float = 0.0
 
 
+@cache
+def _nests(isolated: tuple[str, ...]) -> bool:
+    """Can the superuser's browser have its sandbox, which is a user namespace in that of `isolated`?"""
+    if not isolated:
+        return False
+    return subprocess.run([*isolated, "unshare", "--user", "true"], capture_output=True, check=False).returncode == 0
+
+
 class _Browser(NodeProcess):
     """A Node process with its Chromium, which is in a process group of its own, and their temporary folder."""
 
@@ -80,7 +90,7 @@ class _Browser(NodeProcess):
         user = os.geteuid() or 1000  # Chromium's sandbox is not for the superuser, so it sees another
         words = isolation(user)
         limit = ("sh", "-c", f'ulimit -d {MEMORY_LIMIT}; exec "$@"', "sh") if sys.platform == "linux" else ()
-        sandbox = bool(words) or os.geteuid() != 0
+        sandbox = os.geteuid() != 0 or _nests(words)
         settings = {"browser": chromium, "sandbox": sandbox, "seconds": seconds, "patience": PATIENCE}
         environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
         environment |= {"GOMAXPROCS": "1", "TMPDIR": self._folder.name, "HOME": self._folder.name}
@@ -115,7 +125,7 @@ def _result(answer: dict[str, Any]) -> Rendered:
     drawn = answer["outcome"] == "drawn"
     return Rendered(
         outcome=answer["outcome"],
-        why=answer["why"],
+        why=" ".join(answer["why"].split())[:400],
         screenshot=base64.b64decode(answer["screenshot"]) if answer["screenshot"] else None,
         probe=Probe(**answer["probe"]) if drawn else Probe(),
         console=tuple(answer["console"]),

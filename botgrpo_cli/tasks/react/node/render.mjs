@@ -6,7 +6,8 @@
 import { Stage, prepare } from './stage.mjs';
 
 const settings = JSON.parse(process.argv[3]);
-const OPENING = 10000; // ms, for a new page
+const OPENING = 4000; // ms, for a new document; takes 50, and a second on a very busy machine
+const REPLACING = 15000; // ms, for a new page
 
 const say = (answer) => process.stdout.write(`${JSON.stringify(answer)}\n`);
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -39,7 +40,7 @@ async function visit(stage) {
 
 /** A new context with a new page; if even that hangs, this process is replaced. */
 async function replace(stage) {
-  if (!(await Promise.race([stage.discard().then(() => true), pause(OPENING)]))) process.exit(3);
+  if (!(await Promise.race([stage.discard().then(() => true), pause(REPLACING)]))) process.exit(3);
 }
 
 async function render(stage, code) {

@@ -48,6 +48,19 @@ const FLAGS = [
   '--proxy-bypass-list=<-loopback>',
 ];
 
+// React's production build has numbers for its messages; these are the ones that components run into.
+const REACT_ERRORS = {
+  31: 'Objects are not valid as a React child',
+  130: 'Element type is invalid: it is not a component',
+  185: 'Maximum update depth exceeded: state is set again and again',
+  299: 'The target container is not a DOM element',
+  300: 'Rendered fewer hooks than expected',
+  301: 'Too many re-renders: state is set while rendering',
+  310: 'Rendered more hooks than during the previous render',
+  321: 'Invalid hook call: hooks can only be called inside of the body of a function component',
+};
+const readable = (error) => error.replace(/Minified React error #(\d+);.*/s, (_, code) => REACT_ERRORS[code] ?? `React error ${code}`);
+
 // What the browser says when the document that was asked has gone.
 const LEFT = /navigated|context|collected/i;
 
@@ -179,7 +192,8 @@ export class Stage {
     if (problem) return { outcome: 'error', why: problem, console: [], errors: [problem] };
     try {
       await this.#evaluate(script, { awaitPromise: true });
-      const { logs, errors, live } = await this.#evaluate(`window.${KEY}.report()`);
+      const { logs, live, ...report } = await this.#evaluate(`window.${KEY}.report()`);
+      const errors = report.errors.map(readable);
       const { executionContextId } = await this.#cdp.send('Page.createIsolatedWorld', { frameId: this.#frame, worldName: 'probe' });
       const words = [live, CONTROLS, PROBE].map((value) => JSON.stringify(value)).join(', ');
       const facts = await this.#evaluate(`(${probe})(${words})`, { contextId: executionContextId, awaitPromise: true });
