@@ -34,7 +34,10 @@ _LEFT = {
     "hidden": {"validity": 1.0, "task": 1.0, "aesthetic": 0.5},
     "contrast": {"validity": 1.0, "task": 1.0, "aesthetic": 0.7},
 }
-PROMISE = 0.5  # what intent is worth in code that does not parse
+# What intent is worth in code that does not compile. Reading broken code is guesswork: with 0.5, and lines blamed in it
+# too, the judge's own scatter drowned the compiler, and a tiny policy stayed at 3 % compiling for 24 steps where it
+# reaches 40 % without a judge.
+PROMISE = 0.2
 _NEEDS_CONTROLS = re.compile(r"event:|element:(?:button|input|textarea|link)\Z|(?:select|checkbox|radio|slider|form)\Z")
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 
@@ -59,9 +62,10 @@ def judge_code(
     component = reading.component
     markup = bool(reading.source.elements) or "createElement" in reading.masked
     not_react = not markup or (component is not None and component.literal)
-    parts = _parts(reading, prompt, found, _whole(reading) if checked is None else checked.compiled)
+    compiles = _whole(reading) if checked is None else checked.compiled
+    parts = _parts(reading, prompt, found, compiles)
     key = ("code", prompt.id, code)
-    blames = errors.lines(blamed(found), code, *key) if lines else ()
+    blames = errors.lines(blamed(found), code, *key) if lines and compiles else ()
     return CodeVerdict(
         score=0.0 if not_react else errors.score(code_score(parts, not_react), *key),
         outcome="ok",
@@ -83,13 +87,13 @@ def blamed(found: list[Fault]) -> tuple[LineBlame, ...]:
     return tuple(LineBlame(fault.line, fault.impact / TOP, fault.why) for fault in found[:MAX_LINES])
 
 
-def _parts(reading: Reading, prompt: Prompt, found: list[Fault], parses: bool) -> dict[str, float]:
+def _parts(reading: Reading, prompt: Prompt, found: list[Fault], compiles: bool) -> dict[str, float]:
     kinds = {fault.kind for fault in found}
     if kinds & FATAL:
         return {"validity": 0.0, "task": 0.0, "aesthetic": 0.0}
-    visible, promise = visible_code(reading, prompt), 1.0 if parses else PROMISE
+    visible, promise = visible_code(reading, prompt), 1.0 if compiles else PROMISE
     parts = {
-        "validity": float(parses) * (1.0 if reading.component else 0.5),
+        "validity": float(compiles) * (1.0 if reading.component else 0.5),
         "task": task_share(reading, prompt, visible) * promise,
         "aesthetic": _aesthetic(reading, prompt, visible) * promise,
     }

@@ -158,7 +158,7 @@ HACKS: dict[str, tuple[str, str | None]] = {
     "unclosed class name": (
         'export default function App() {\n  return <div className="card>\n    <h1>Garden</h1>\n'
         '    <p className="big">Plus</p>\n  </div>;\n}\n',
-        "className",
+        None,
     ),
     "meaningless tokens": (
         'export default function App() {\n  return <div className="flex flex flex flex flex flex flex flex" />;\n}\n',

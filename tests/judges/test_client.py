@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
-from botgrpo_cli.errors import InputError, RunError
+from botgrpo_cli.errors import RunError
 from botgrpo_cli.judges.base import Image
 from botgrpo_cli.judges.client import make_judge
 from botgrpo_cli.judges.probe import square_png
@@ -121,25 +119,6 @@ def test_what_no_call_can_mend_stops_the_run_with_the_servers_words(judge_for, s
     assert len(server.requests) == 1, "a stopped judge asks nobody"
     future = judge.submit(ask("A third."))
     assert isinstance(future.exception(), RunError)
-
-
-def test_calls_that_wait_are_stopped_too(judge_for, server):
-    judge = judge_for(concurrency=2)
-    waiting, go_on = threading.Event(), threading.Event()
-
-    def wait(seconds: float) -> bool:
-        waiting.set()
-        go_on.wait(60)
-        return judge.patience.stopping.is_set()
-
-    judge.patience._wait = wait
-    server.script.append(error(503))
-    first = judge.submit(ask("One."))
-    waiting.wait(60)
-    server.script.append(error(401, "no such key"))
-    assert isinstance(judge.submit(ask("Two.")).exception(), RunError)
-    go_on.set()
-    assert "no such key" in str(first.exception())
 
 
 def test_more_than_a_fifth_of_failures_stops_the_run(judge_for, server):
@@ -260,81 +239,3 @@ def test_the_other_name_of_the_token_limit(judge_for, server):
     server.answering = picky
     assert judge.ask(ask()).value == GOOD
     assert server.requests[0]["max_completion_tokens"] == 1024
-
-
-def test_one_cap_on_calls_in_flight_over_asks_and_submits(judge_for, server):
-    judge = judge_for(concurrency=3)
-    full, open_ = threading.Event(), threading.Event()
-
-    def hold(request: dict) -> Response:
-        if server.in_flight == 3:
-            full.set()
-        open_.wait(60)
-        return chat(GOOD_TEXT)
-
-    server.answering = hold
-    futures = [judge.submit(ask(f"{number}")) for number in range(7)]
-    blocking = threading.Thread(target=judge.ask, args=(ask("blocking"),))
-    blocking.start()
-    assert full.wait(60)
-    open_.set()
-    assert [future.result().outcome for future in futures] == ["ok"] * 7
-    blocking.join()
-    assert server.most_in_flight == 3
-
-
-def test_equal_asks_of_a_group_are_one_call_and_take_one_place(judge_for, server):
-    judge = judge_for(concurrency=2)
-    open_ = threading.Event()
-
-    def hold(request: dict) -> Response:
-        if "same" in request["messages"][1]["content"]:
-            open_.wait(60)
-        return chat(GOOD_TEXT)
-
-    server.answering = hold
-    same = [judge.submit(ask("same")) for _ in range(8)]
-    assert judge.submit(ask("other")).result().outcome == "ok", "the seven that wait must not take the second place"
-    open_.set()
-    replies = [future.result() for future in same]
-    assert [reply.cached for reply in replies] == [False] + [True] * 7
-    assert len(server.requests) == 2
-    counted = judge.counters()
-    assert (counted["asks"], counted["calls"], counted["cache_hits"], counted["ok"]) == (9, 2, 7, 9)
-
-
-def test_closing_ends_everything_and_twice_is_fine(judge_for, server):
-    judge = judge_for()
-    judge.close()
-    judge.close()
-    with pytest.raises(RunError, match="closed"):
-        judge.ask(ask())
-    assert "closed" in str(judge.submit(ask()).exception())
-    assert server.requests == []
-
-
-@pytest.mark.parametrize(
-    ("answering", "keys", "words"),
-    [
-        (lambda request: error(401, "Invalid token"), {}, r"401: Invalid token\. Of the environment, no key was set"),
-        (lambda request: error(404, "model not found"), {"model": "served-modl"}, "Did you mean 'served-model'"),
-        (lambda request: error(400, "max_tokens is too large"), {"model": "served-model"}, "400: max_tokens is too"),
-        (lambda request: error(503, "still loading"), {}, "did not answer: 503: still loading. Is the server running"),
-    ],
-)
-def test_a_server_that_cannot_be_used_is_wrong_input_before_anything_starts(judge_for, server, answering, keys, words):
-    server.answering = answering
-    with pytest.raises(InputError, match=words):
-        judge_for(**keys)
-
-
-def test_nobody_at_the_address(judge_for):
-    with pytest.raises(InputError, match="did not answer: the connection failed"):
-        judge_for(url="http://127.0.0.1:9/v1")
-
-
-def test_an_address_without_v1_gets_a_hint(judge_for, server):
-    server.models = []
-    server.answering = lambda request: error(404, "Not Found")
-    with pytest.raises(InputError, match="ends in /v1"):
-        judge_for(url=server.root)

@@ -107,7 +107,8 @@ def test_code_that_does_not_parse_is_judged_too_and_scores_less():
     broken = GOOD.replace("</main>", "")
     verdict = judge_code(PROMPT, broken)
     assert verdict.parts["validity"] == 0.0
-    assert 0.2 < verdict.score < 0.5
+    assert 0.0 < verdict.score < 0.2
+    assert verdict.lines == ()  # what does not compile is the compiler's to blame
     refused = CheckResult(errors=(Diagnostic(0, "syntax", "Unexpected"),))
     assert verdict == judge_code(PROMPT, broken, refused)
     unclear = GOOD.replace("useState(0)", "useState(0 0)")  # no bracket tells

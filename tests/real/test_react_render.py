@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -47,6 +48,16 @@ def processes(renderer: ReactRenderer) -> list[psutil.Process]:
     """Every process of a renderer: Node, esbuild, the browser and its children."""
     found = [psutil.Process(pid) for pid in renderer.pids]
     return found + [child for process in found for child in process.children(recursive=True)]
+
+
+def flagged(renderer: ReactRenderer, flag: str) -> set[psutil.Process]:
+    """Those of its processes that were started with a flag."""
+    found = set()
+    for process in processes(renderer):
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            if flag in process.cmdline():
+                found.add(process)
+    return found
 
 
 def wait_for_end(processes: list[psutil.Process], seconds: float = 60) -> None:
@@ -170,9 +181,23 @@ def test_a_page_leaves_nothing_to_the_next(renderer):
 
 
 @needs_browser
+def test_a_page_that_has_served_long_enough_is_replaced(monkeypatch):
+    monkeypatch.setattr(render, "SAMPLES_PER_PAGE", 2)
+    with ReactRenderer(pages=1) as renderer:
+        tabs = []
+        for n in range(4):
+            assert renderer.submit(page(f"<h1>Number {n}</h1>")).result().probe.text == f"Number {n}"
+            tabs.append(flagged(renderer, "--type=renderer"))
+        assert tabs[0].isdisjoint(tabs[-1])
+
+
+@needs_browser
 def test_the_same_code_is_drawn_once_unless_it_failed(renderer):
     first = renderer.submit(page("<p>once upon a time</p>"))
     assert renderer.submit(page("<p>once upon a time</p>")) is first
+    hung = renderer.submit(HOSTILE["loop in render"][0])
+    hung.result()
+    assert renderer.submit(HOSTILE["loop in render"][0]) is not hung
 
 
 class Server:
@@ -248,8 +273,9 @@ def test_a_killed_browser_is_replaced_and_its_samples_are_drawn():
         before = renderer.pids
         loop = renderer.submit(HOSTILE["loop at top level"][0])  # so that a sample is certainly under way
         futures = [renderer.submit(page(f"<h1>Number {n}</h1>")) for n in range(2)]
-        chromium = next(p for p in processes(renderer) if "--remote-debugging-pipe" in p.cmdline())
-        chromium.kill()
+        for process in flagged(renderer, "--remote-debugging-pipe"):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         assert loop.result().outcome == "timeout"
         assert [future.result().probe.text for future in futures] == ["Number 0", "Number 1"]
         assert set(renderer.pids).isdisjoint(before)
@@ -287,13 +313,15 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @needs_browser
-def test_the_browser_ends_when_its_parent_is_killed():
-    loop = HOSTILE["loop in render"][0]
-    done = subprocess.run([sys.executable, "-c", ORPHANS, loop], capture_output=True, text=True, check=False)
+def test_the_browser_ends_when_its_parent_is_killed(tmp_path):
+    command = [sys.executable, "-c", ORPHANS, HOSTILE["loop in render"][0]]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     pids = [int(word) for word in done.stdout.split()]
     assert len(pids) > 3
     wait_for_end([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)])
+    assert list(tmp_path.iterdir()) == []
 
 
 @needs_browser

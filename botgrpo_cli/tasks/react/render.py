@@ -34,6 +34,7 @@ LARGEST_CACHED = 200_000  # bytes of a picture; those of good components have 5,
 MEMORY_LIMIT = 1_000_000
 PATIENCE = 15  # times the limit of a sample, by the clock
 SPARE_SECONDS = 60.0  # for pages that must be replaced
+SAMPLES_PER_PAGE = 50  # then a new one, so that nothing piles up in it
 # What the browser needs of the environment; keys and tokens are not in it.
 _PASSED = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "FONTCONFIG_FILE", "FONTCONFIG_PATH", "XDG_DATA_DIRS")
 
@@ -91,7 +92,8 @@ class _Browser(NodeProcess):
         words = isolation(user)
         limit = ("sh", "-c", f'ulimit -d {MEMORY_LIMIT}; exec "$@"', "sh") if sys.platform == "linux" else ()
         sandbox = os.geteuid() != 0 or _nests(words)
-        settings = {"browser": chromium, "sandbox": sandbox, "seconds": seconds, "patience": PATIENCE}
+        settings = {"browser": chromium, "sandbox": sandbox, "samples": SAMPLES_PER_PAGE}
+        settings |= {"seconds": seconds, "patience": PATIENCE, "folder": self._folder.name}
         environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
         environment |= {"GOMAXPROCS": "1", "TMPDIR": self._folder.name, "HOME": self._folder.name}
         command = [*limit, *words, node, *NODE_FLAGS, str(RENDERER), toolchain, json.dumps(settings)]
@@ -101,19 +103,22 @@ class _Browser(NodeProcess):
     def await_ready(self) -> None:
         super().await_ready()
         if self._leader is None:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                self._leader = psutil.Process(self.greeting["browser"])
+            # Its leader may be a script in front of the browser.
+            with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
+                self._leader = psutil.Process(os.getpgid(self.greeting["browser"]))
 
     def kill(self) -> None:
         """Ends Node and the browser, and removes their folder."""
         family: list[psutil.Process] = []
-        with contextlib.suppress(psutil.NoSuchProcess):
-            family = psutil.Process(self.pid).children(recursive=True)
+        if self._process.returncode is None:  # else its id may be another's by now
+            with contextlib.suppress(psutil.NoSuchProcess):
+                family = psutil.Process(self.pid).children(recursive=True)
         super().kill()
         # The group is still the browser's when its first process has ended but others of it have not.
         if self._leader is not None and (self._leader.is_running() or not psutil.pid_exists(self._leader.pid)):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._leader.pid, signal.SIGKILL)
+            family.append(self._leader)
         for process in family:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()

@@ -1,8 +1,11 @@
 // Draws compiled React components in a headless browser: one JSON request a line on stdin, one JSON answer on stdout.
-//   node render.mjs <folder with node_modules> '{"browser": path, "sandbox": bool, "seconds": 2, "patience": 15}'
+//   node render.mjs <folder with node_modules> <settings>
+//   settings: {"browser": path, "sandbox": bool, "samples": a page, "seconds": a sample, "patience": times that,
+//              "folder": for temporary files, removed at the end}
 //   {"id": 1, "code": "…"}  ->  {"id": 1, "outcome", "why", "screenshot": base64 or null, "probe", "console", "errors"}
 // An answer with "infrastructure" means that the browser does not draw at all. The process ends with its browser and
 // with its parent; the code of a sample runs in the browser only.
+import { rmSync } from 'node:fs';
 import { Stage, prepare } from './stage.mjs';
 
 const settings = JSON.parse(process.argv[3]);
@@ -95,6 +98,7 @@ function listen(stage) {
   process.stdin.on('end', async () => {
     process.on('unhandledRejection', () => {}); // whatever was going on fails now
     await Promise.race([stage.close(), pause(2000)]);
+    rmSync(settings.folder, { recursive: true, force: true }); // the parent may have had no time to
     process.exit(0);
   });
   return (async function* () {

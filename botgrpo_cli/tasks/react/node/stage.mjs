@@ -1,5 +1,5 @@
 // One browser with one page in it, in which sample after sample is drawn. A sample gets a new document each time; the
-// page itself and its context are replaced after fifty samples and after every failure.
+// page itself and its context are replaced after some samples and after every failure.
 import { bundleSample, vendorBundle } from './bundle.mjs';
 import { blank, decode, measure } from './pixels.mjs';
 import { prelude } from './prelude.mjs';
@@ -11,7 +11,6 @@ const { chromium } = load('playwright-core');
 
 const SIZE = { width: 1024, height: 768 };
 const HOME = 'https://app.test/'; // answered below, never by a network
-const SAMPLES_PER_CONTEXT = 50;
 const IDLE = 100; // ms
 const PICTURES = 200; // answered for one sample; the others are refused
 const LIMITS = { settle: 600, quiet: 100, records: 50, cut: 300, epoch: Date.UTC(2025, 0, 15, 10, 30), controls: CONTROLS };
@@ -76,13 +75,15 @@ export class Stage {
   #cdp;
   #frame;
   #samples = 0;
+  #most; // of these
   #address = '';
   #served = false;
   #pictures = 0;
   #idle = null; // timer
   #spent = 0; // processor seconds of the browser when the sample began
 
-  constructor({ browser, sandbox }) {
+  constructor({ browser, sandbox, samples }) {
+    this.#most = samples;
     this.launching = chromium.launch({
       executablePath: browser,
       chromiumSandbox: sandbox,
@@ -154,7 +155,7 @@ export class Stage {
 
   /** Has the page served long enough? */
   get worn() {
-    return this.#samples >= SAMPLES_PER_CONTEXT;
+    return this.#samples >= this.#most;
   }
 
   /** A new document for the next sample. */
