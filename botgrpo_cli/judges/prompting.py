@@ -59,9 +59,9 @@ def fenced(text: str, kind: str) -> str:
     would never answer. It protects as well: to write its own delimiter, a text would have to hold its own hash.
 
     >>> print(fenced("const a = 1;", "SOURCE"))
-    <<<SOURCE 9aa8daf5b155
+    <<<SOURCE f83cfa997e47
     const a = 1;
-    SOURCE 9aa8daf5b155>>>
+    SOURCE f83cfa997e47>>>
     """
     clean = text.encode("utf-8", "replace").decode()
     nonce = hashlib.sha256(f"botgrpo delimiter\0{kind}\0{clean}".encode()).hexdigest()[:12]
@@ -71,10 +71,9 @@ def fenced(text: str, kind: str) -> str:
 def numbered(code: str) -> str:
     r"""`code` with 1-based line numbers. Lines end at "\n" alone, as everywhere in the React task.
 
-    >>> print(numbered("a\n\nb"))
+    >>> print(numbered("a\n  b"))
     1| a
-    2|
-    3| b
+    2|   b
     """
     lines = code.split("\n")
     width = len(str(len(lines)))

@@ -74,8 +74,10 @@ def judge_metrics(said: Feedback, reward: RewardConfig, *, compiled: bool, share
     if reward.vlm.rendered:
         drawn = said.rendered is not None and said.rendered.outcome == "drawn"
         hollow = not drawn or (share is not None and share < HOLLOW)
+        lost = said.rendered is not None and said.rendered.outcome in ("timeout", "crashed")
         found["blank_rate"] = float(not drawn) if compiled else math.nan
         found["hollow_rate"] = float(hollow) if compiled else math.nan
+        found["render_failed"] = float(lost) if compiled else math.nan  # counted as blank as well
     return found
 
 

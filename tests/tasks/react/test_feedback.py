@@ -130,6 +130,7 @@ def test_no_code_and_crashes_score_nothing():
 def test_blank_and_hollow(page, share, blank, hollow):
     found = scored(Feedback(rendered=page), reward(vlm={"measure": True}), share=share)
     assert (found.metrics["blank_rate"], found.metrics["hollow_rate"]) == (blank, hollow)
+    assert found.metrics["render_failed"] == float(page.outcome in ("timeout", "crashed"))
     assert "vlm" not in found.terms
 
 

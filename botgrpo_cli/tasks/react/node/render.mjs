@@ -98,7 +98,6 @@ function listen(stage) {
   process.stdin.on('end', async () => {
     process.on('unhandledRejection', () => {}); // whatever was going on fails now
     await Promise.race([stage.close(), pause(2000)]);
-    rmSync(settings.folder, { recursive: true, force: true }); // the parent may have had no time to
     process.exit(0);
   });
   return (async function* () {
@@ -113,7 +112,9 @@ async function main() {
   const stage = new Stage(settings);
   const requests = listen(stage);
   const about = await stage.open();
-  stage.onEnd(() => process.exit(process.stdin.readableEnded ? 0 : 4));
+  // The parent may be gone and not do it. Playwright's own handler, which ends the browser for good, comes before.
+  process.on('exit', () => rmSync(settings.folder, { recursive: true, force: true, maxRetries: 20 }));
+  stage.onEnd(() => process.stdin.readableEnded || process.exit(4));
   const broken = await selfTest(stage);
   say(broken ? { infrastructure: broken } : { ready: true, ...about });
   await serve(stage, requests);
