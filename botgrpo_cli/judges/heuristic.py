@@ -35,8 +35,7 @@ _LEFT = {
     "contrast": {"validity": 1.0, "task": 1.0, "aesthetic": 0.7},
 }
 # What intent is worth in code that does not compile. Reading broken code is guesswork: with 0.5, and lines blamed in it
-# too, the judge's own scatter drowned the compiler, and a tiny policy stayed at 3 % compiling for 24 steps where it
-# reaches 40 % without a judge.
+# too, the judge's scatter drowned the compiler: after 24 steps 3 % of a tiny policy's answers compiled, so it is 34 %.
 PROMISE = 0.2
 _NEEDS_CONTROLS = re.compile(r"event:|element:(?:button|input|textarea|link)\Z|(?:select|checkbox|radio|slider|form)\Z")
 _PAIRS = {")": "(", "]": "[", "}": "{"}
