@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -65,6 +66,9 @@ def peak_memory(arguments: Sequence[str]) -> dict[str, float]:
 
 
 def own_peak() -> dict[str, Any]:
-    """Of this process. ru_maxrss is in kB on Linux and in bytes on macOS."""
-    unit = 1.0 if sys.platform == "darwin" else 1024.0
-    return {"peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9}
+    """Of this process. On Linux from VmHWM: ru_maxrss there begins with what the parent had when it forked."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return {"peak_gb": int(line.split()[1]) * 1024 / 1e9}
+    return {"peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e9}  # bytes on macOS

@@ -72,17 +72,17 @@ HOSTILE: dict[str, tuple[str, set[str]]] = {
         ),
         ANY,
     ),
-    "flood of alerts": (in_effect("for (let i = 0; i < 50000; i++) { alert(i); confirm(i); prompt(i); }"), DRAWN),
-    "flood of messages": (in_effect("for (let i = 0; i < 50000; i++) console.log('line', i, { i });"), DRAWN),
+    "flood of alerts": (in_effect("for (let i = 0; i < 20000; i++) { alert(i); confirm(i); prompt(i); }"), DRAWN),
+    "flood of messages": (in_effect("for (let i = 0; i < 20000; i++) console.log('line', i, { i });"), DRAWN),
     "flood of errors": (
         in_effect(
             "setInterval(() => { throw new Error('again'); }, 0);"
-            "for (let i = 0; i < 5000; i++) { reportError(new Error(i)); Promise.reject(i); }"
+            "for (let i = 0; i < 2000; i++) { reportError(new Error(i)); Promise.reject(i); }"
         ),
         DRAWN,
     ),
     "flood of history": (
-        in_effect("for (let i = 0; i < 3000; i++) { history.pushState(i, '', '#' + i); location.hash = 'h' + i; }"),
+        in_effect("for (let i = 0; i < 500; i++) { history.pushState(i, '', '#' + i); location.hash = 'h' + i; }"),
         DRAWN,
     ),
     "flood of pictures": (
@@ -91,7 +91,7 @@ HOSTILE: dict[str, tuple[str, set[str]]] = {
     ),
     "flood of frames": (
         in_effect(
-            "for (let i = 0; i < 20; i++) { const f = document.createElement('iframe');"
+            "for (let i = 0; i < 10; i++) { const f = document.createElement('iframe');"
             "f.srcdoc = '<script>for (;;) console.log(1)</script><p>frame</p>'; document.body.append(f); }"
         ),
         {"drawn", *DOWN},

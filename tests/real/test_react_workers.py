@@ -324,3 +324,19 @@ def test_broken_tools_stop_the_run(monkeypatch, tmp_path, package, source, messa
         for future in futures:
             with pytest.raises(RunError, match=message):
                 future.result()
+
+
+@pytest.mark.parametrize(
+    ("code", "opening"),
+    [
+        ("```jsx\n" + GOOD, 0),  # a fence within the block: to the parser, a template that never ends
+        (f"{LINE_5}const note = `to be done;\n{GOOD}", 4),
+        (f"{LINE_5}/* to be done\n{GOOD}", 4),
+        (LINE_5 + 'const A = () => <p className="box>x</p>;\nexport default A;\n', 4),
+    ],
+    ids=["fence", "template", "comment", "attribute"],
+)
+def test_text_that_never_ends_is_blamed_where_it_begins(checker, code, opening):
+    found = checker.submit(code).result()
+    assert not found.compiled
+    assert {line for line, _ in errors(found)} == {opening}

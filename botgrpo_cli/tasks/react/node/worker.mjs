@@ -7,18 +7,38 @@ import { compile } from './compile.mjs';
 import { lint, selfTest } from './lint.mjs';
 import { finding, load, tidy } from './toolchain.mjs';
 
-/** Where TypeScript's parser, which recovers after an error, stumbles: esbuild stops at the first one. */
+/**
+ * Where TypeScript's parser, which recovers after an error, stumbles: esbuild stops at the first one. `swallowed` is the
+ * line where text begins that never ends (a template, an attribute, a comment), null without one.
+ */
 function parseFindings(code) {
   const ts = load('typescript');
   try {
     const file = ts.createSourceFile('component.tsx', code, ts.ScriptTarget.Latest, false, ts.ScriptKind.TSX);
-    return file.parseDiagnostics.map((d) =>
-      finding(file.getLineAndCharacterOfPosition(d.start).line + 1, 'syntax', ts.flattenDiagnosticMessageText(d.messageText, ' ')),
-    );
+    const lineOf = (position) => file.getLineAndCharacterOfPosition(position).line + 1;
+    const findings = file.parseDiagnostics.map((d) => finding(lineOf(d.start), 'syntax', ts.flattenDiagnosticMessageText(d.messageText, ' ')));
+    const opened = [];
+    const visit = (node) => {
+      if (node.isUnterminated) opened.push(node.getStart(file));
+      ts.forEachChild(node, visit);
+    };
+    visit(file);
+    const comment = code.indexOf('/*', code.lastIndexOf('*/') + 2);
+    if (comment >= 0 && findings.some((f) => f.message === "'*/' expected.")) opened.push(comment);
+    return { findings, swallowed: opened.length ? lineOf(Math.min(...opened)) : null };
   } catch (error) {
-    if (error instanceof RangeError) return []; // nested deeper than the stack; esbuild's own error stands
+    if (error instanceof RangeError) return { findings: [], swallowed: null }; // deeper than the stack; esbuild's error stands
     throw error;
   }
+}
+
+/**
+ * Both tools notice an open text at the end of the file only. It is the opening that is wrong: left at the end, an answer
+ * that starts with one would count as clean up to its last line, and a policy has learnt to write just that.
+ */
+function blamed({ findings, swallowed }, errors) {
+  const all = [...errors, ...findings];
+  return swallowed === null ? all : all.map((f) => (f.line > swallowed ? { ...f, line: swallowed } : f));
 }
 
 /** Why a file that builds still holds no component, as compile errors. */
@@ -32,7 +52,7 @@ function missing({ component, markup, exportLine, refused }) {
 async function check(code) {
   const { language, errors } = await compile(code);
   if (errors.some((e) => e.rule === 'syntax')) {
-    const all = tidy([...errors, ...parseFindings(code)], 20);
+    const all = tidy(blamed(parseFindings(code), errors), 20);
     return { language, errors: all, findings: [], parsed: false, component: false, markup: false };
   }
   const { infrastructure, parsed, facts, findings } = lint(code, language);
