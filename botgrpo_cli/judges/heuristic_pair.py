@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from typing import Any
 
 from botgrpo_cli.futures import Once, ready
 from botgrpo_cli.judges.heuristic import judge_code
@@ -30,6 +31,15 @@ class HeuristicPairJudge:
             return ready(Choice("tie", "ok", "heuristic"))
         wins = (difference > 0) != self._errors.flips(*key)
         return ready(Choice("first" if wins else "second", "ok", f"heuristic: {difference:+.3f}"))
+
+    def counters(self) -> dict[str, float | None]:
+        return {}
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": self.label, "errors": self._errors.named()}
+
+    def close(self) -> None:
+        pass
 
     def _score(self, prompt: Prompt, app: App) -> float:
         return self._scores.get((prompt.id, app), lambda: ready(self._fresh_score(prompt, app))).result()

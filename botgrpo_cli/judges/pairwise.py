@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from botgrpo_cli.futures import ready, then
 from botgrpo_cli.judges import schemas
@@ -57,6 +57,16 @@ class PairJudge(Protocol):
 
     def submit(self, prompt: Prompt, first: App, second: App, *, round: int) -> Future[Choice]: ...
 
+    def counters(self) -> dict[str, float | None]:
+        """Calls, outcomes, tokens, cost since the last call (see `base.Judge`); empty for an offline judge."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """For the manifest, never a key."""
+        ...
+
+    def close(self) -> None: ...
+
 
 @dataclass(frozen=True)
 class Round:
@@ -89,6 +99,15 @@ class ModelPairJudge:
 
     def submit(self, prompt: Prompt, first: App, second: App, *, round: int) -> Future[Choice]:
         return then(self._judge.submit(pair_ask(prompt, first, second, round=round, looks=self.looks)), _choice)
+
+    def counters(self) -> dict[str, float | None]:
+        return self._judge.counters()
+
+    def describe(self) -> dict[str, Any]:
+        return self._judge.describe()
+
+    def close(self) -> None:
+        self._judge.close()
 
 
 def pair_ask(prompt: Prompt, first: App, second: App, *, round: int, looks: bool) -> Ask:

@@ -1,0 +1,161 @@
+"""Win rates of a pairwise judge: bars at one step, curves over checkpoints (the paper's figure 2), ties in grey."""
+
+from __future__ import annotations
+
+import textwrap
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from botgrpo_cli.errors import InputError
+from botgrpo_cli.plots.style import GREY, WIDTH, choose_looks, house_style, new_figure
+
+TIE = "#b9b9b9"
+_CAPTION_WIDTH, _CAPTION_LINE = 112, 0.165  # characters and inches a line
+_LEFT = 0.72  # inches
+_ROW = 0.62  # inches a bar
+
+
+def draw_winrate(table: pd.DataFrame, *, title: str | None = None, note: str | None = None) -> Figure:
+    """Bars when every opponent was met at one step only, else a curve an opponent with grey tie bars.
+
+    `table` has the columns of `winrate.tables.COLUMNS`; rates are shares of A over B. Raises InputError when no
+    comparison in it has a valid pair.
+    """
+    rows = table[table["rate"].notna()].copy()
+    if rows.empty:
+        raise InputError("There is nothing to draw: no comparison has a valid pair.")
+    rows["step"] = rows["step_a"].fillna(rows["step_b"])
+    rows["opponent"] = _names(rows, "b")
+    rows["own"] = _names(rows, "a")
+    curves = rows.groupby(["own", "opponent"])["step"].nunique().max() > 1
+    with house_style():
+        return (_draw_curves if curves else _draw_bars)(rows, title, _caption(rows, note))
+
+
+def _names(rows: pd.DataFrame, side: str) -> pd.Series:
+    """The method of a run, the name of anything else; the run's name where methods are the same on both sides."""
+    same = (rows["method_a"] == rows["method_b"]) | (rows[f"method_{side}"] == "")
+    return rows[f"method_{side}"].where(~same, rows[f"run_{side}"])
+
+
+def _draw_bars(rows: pd.DataFrame, title: str | None, caption: str) -> Figure:
+    """One bar a comparison: won, tied, lost, and the win rate with its interval."""
+    bottom = 0.7 + _CAPTION_LINE * (caption.count("\n") + 1)
+    height = 0.55 + bottom + _ROW * len(rows)
+    figure = new_figure(height)
+    left = 0.35
+    axes = figure.add_axes((left / WIDTH, bottom / height, 1 - (left + 0.35) / WIDTH, _ROW * len(rows) / height))
+    names = list(dict.fromkeys([*rows["own"], *rows["opponent"]]))
+    looks = dict(zip(names, choose_looks([(name, name) for name in names]), strict=True))
+    for place, (_, row) in enumerate(rows.iloc[::-1].iterrows()):
+        own, other = looks[row["own"]], looks[row["opponent"]]
+        parts = ((row["win"], own.colour), (row["tie"], TIE), (row["loss"], other.colour))
+        start = 0.0
+        for share, colour in parts:
+            axes.barh(place, share, left=start, height=0.36, color=colour, edgecolor="white", linewidth=1)
+            if share >= 0.05:
+                axes.text(
+                    start + share / 2, place, f"{100 * share:.0f} %", ha="center", va="center", fontsize=9.5,
+                    color="black" if colour == TIE else "white", zorder=6,
+                )  # fmt: skip
+            start += share
+        axes.errorbar(
+            row["rate"], place - 0.27, xerr=[[row["rate"] - row["ci_low"]], [row["ci_high"] - row["rate"]]],
+            fmt="D", color="black", markersize=4.5, capsize=3, linewidth=1.1, zorder=5,
+        )  # fmt: skip
+        axes.text(0, place + 0.24, f"{row['own']} better", ha="left", va="bottom", fontsize=10,
+                  color=own.text_colour)  # fmt: skip
+        axes.text(1, place + 0.24, f"{row['opponent']} better", ha="right", va="bottom", fontsize=10,
+                  color=other.text_colour)  # fmt: skip
+        axes.text(0.5, place + 0.24, f"win rate {100 * row['rate']:.0f} %", ha="center", va="bottom", fontsize=10,
+                  bbox={"facecolor": "white", "edgecolor": "none", "pad": 2}, zorder=5)  # fmt: skip
+    axes.axvline(0.5, color=GREY, linewidth=0.9, linestyle=(0, (4, 3)), zorder=4)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(-0.5, len(rows) - 0.4)
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g}"))
+    axes.set_xlabel("Share of the valid pairs (%)")
+    axes.set_title(title or "Which app is better", pad=14)
+    _write_caption(figure, caption, height)
+    return figure
+
+
+def _draw_curves(rows: pd.DataFrame, title: str | None, caption: str) -> Figure:
+    """Win rate over steps, one curve an opponent (mean over seeds, each seed thin), the share of ties as grey bars."""
+    caption_height = _CAPTION_LINE * (caption.count("\n") + 1)
+    bottom, height = 0.62 + caption_height, 4.1 + caption_height
+    figure = new_figure(height)
+    axes = figure.add_axes((_LEFT / WIDTH, bottom / height, 0.66, 1 - (bottom + 0.5) / height))
+    opponents = list(dict.fromkeys(rows["opponent"]))
+    own = list(dict.fromkeys(rows["own"]))
+    steps = np.sort(rows["step"].unique())
+    slot = (np.diff(steps).min() if len(steps) > 1 else 1.0) * 0.8 / len(opponents)
+    for number, (opponent, look) in enumerate(
+        zip(opponents, choose_looks([(name, name) for name in opponents]), strict=True)
+    ):
+        of = rows[rows["opponent"] == opponent]
+        shift = slot * (number - (len(opponents) - 1) / 2)
+        ties = of.groupby("step")["tie"].mean()
+        axes.bar(ties.index + shift, ties, width=slot * 0.85, color=TIE, edgecolor=look.colour, linewidth=0.8, zorder=1)
+        seeds = list(of.groupby(["seed_a", "seed_b"]))
+        for _, seed in seeds if len(seeds) > 1 else ():
+            axes.plot(seed["step"], seed["rate"], color=look.colour, linewidth=0.9, alpha=0.5, marker=".", markersize=3)
+        mean = of.groupby("step")["rate"].mean()
+        if len(seeds) == 1:
+            axes.fill_between(of["step"], of["ci_low"], of["ci_high"], color=look.colour, alpha=0.12, linewidth=0)
+        axes.plot(
+            mean.index, mean, color=look.colour, linestyle=look.dash, marker=look.marker, linewidth=2.3, markersize=6.5,
+            markeredgecolor="white", markeredgewidth=0.8, zorder=4,
+            label=f"against {opponent}  {100 * mean.iloc[-1]:.0f} %",
+        )  # fmt: skip
+    axes.axhline(0.5, color=GREY, linewidth=0.9, linestyle=(0, (4, 3)), zorder=2)
+    pad = 0.03 * (steps[-1] - steps[0]) + slot * len(opponents) / 2
+    _set_axes(axes, steps, pad)
+    axes.set_title(title or f"Win rate of {', '.join(own)}")
+    axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, handlelength=2.6)
+    _write_caption(figure, caption, height)
+    return figure
+
+
+def _set_axes(axes: Axes, steps: np.ndarray, pad: float) -> None:
+    axes.set_xlim(steps[0] - pad, steps[-1] + pad)
+    axes.set_ylim(0, 1.03)
+    axes.set_yticks(np.linspace(0, 1, 6))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=9, integer=True, steps=[1, 2, 5, 10], min_n_ticks=1))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g}"))
+    axes.set_xlabel("Training step")
+    axes.set_ylabel("Win rate (%); grey: ties")
+    axes.grid(axis="y", color="#ebebeb", linewidth=0.8)
+    axes.tick_params(length=3)
+
+
+def _caption(rows: pd.DataFrame, note: str | None) -> str:
+    facts = []
+    for columns, word in ((("scale_a", "scale_b"), "scale"), (("base_model_a", "base_model_b"), "base model")):
+        found = sorted({text for column in columns for text in rows[column] if text})
+        if found:
+            facts.append(f"{word}{'s' if len(found) > 1 else ''} {', '.join(found)}")
+    seeds = sorted(
+        {text for column in ("seed_a", "seed_b") for text in rows[column] if text}, key=lambda s: (len(s), s)
+    )
+    if seeds:
+        facts.append(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}")
+    facts.append(f"judge: {', '.join(dict.fromkeys(rows['judge']))}, shown {', '.join(dict.fromkeys(rows['shown']))}")
+    counts = sorted({int(n) for n in rows["n"]})
+    facts.append(f"{counts[0]}{f' to {counts[-1]}' if counts[-1] != counts[0] else ''} valid pairs a comparison")
+    without = rows["forfeits"].sum() / rows["n"].sum()
+    said = (
+        "Four rounds a pair (A-B, B-A, B-A, A-B); a tie counts one half. An app that has nothing to show loses without "
+        f"a call, two such tie: {100 * without:.0f} % of the pairs. Interval: 95 % bootstrap over prompts."
+    )
+    paragraphs = [" · ".join(facts), said, note or ""]
+    return "\n".join(textwrap.fill(text, _CAPTION_WIDTH, break_on_hyphens=False) for text in paragraphs if text)
+
+
+def _write_caption(figure: Figure, caption: str, height: float) -> None:
+    figure.text(0.02, 0.1 / height, caption, fontsize=8.5, color=GREY, va="bottom", linespacing=1.25)

@@ -1,0 +1,1 @@
+"""Win rates of two sides under a pairwise judge: sides -> apps -> pairs -> tables, gallery, figure."""
