@@ -15,12 +15,16 @@ from rich.text import Text
 
 from botgrpo_cli import __version__
 from botgrpo_cli.commands import aime, export, recipes
+from botgrpo_cli.commands.ablate import ablate
 from botgrpo_cli.commands.doctor import doctor
 from botgrpo_cli.commands.evaluate import evaluate
+from botgrpo_cli.commands.inspect import inspect
 from botgrpo_cli.commands.methods import methods
 from botgrpo_cli.commands.plot import plot
+from botgrpo_cli.commands.report import report
 from botgrpo_cli.commands.setup import setup
 from botgrpo_cli.commands.train import train
+from botgrpo_cli.commands.winrate import winrate
 from botgrpo_cli.console import error_console, is_verbose, set_up
 from botgrpo_cli.errors import InputError, RunError
 
@@ -60,7 +64,11 @@ def options(
 
 app.command()(train)
 app.command()(evaluate)
+app.command()(ablate)
+app.command()(winrate)
 app.command()(plot)
+app.command()(report)
+app.command()(inspect)
 app.add_typer(recipes.app, name="recipes")
 app.add_typer(export.app, name="export")
 app.add_typer(aime.app, name="aime")

@@ -122,7 +122,7 @@ def _tiny_weights() -> Finding:
 
     names = sorted(path.parent.name for path in WEIGHTS.glob("*/model.safetensors"))
     if not any(name.startswith("react") for name in names):
-        return Finding("tiny policy", "missing", f"none in {WEIGHTS}", "python -m botgrpo_cli.tiny build react")
+        return Finding("tiny policy", "missing", f"none in {WEIGHTS}", "python -m botgrpo_cli.tiny build react-qwen2")
     return Finding("tiny policy", "ok", ", ".join(names))
 
 

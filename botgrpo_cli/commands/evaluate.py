@@ -1,9 +1,10 @@
-"""botgrpo evaluate: rates with intervals for a run, a checkpoint or any model."""
+"""botgrpo evaluate: Pass@k and rates with intervals, for a run, a checkpoint, any model, or a file of completions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -12,7 +13,12 @@ from botgrpo_cli.commands.options import ScaleOption, SeedOption
 from botgrpo_cli.console import console, progress_console
 from botgrpo_cli.errors import InputError, nearest
 
+if TYPE_CHECKING:
+    from botgrpo_cli.training.estimates import Answer, Estimate
+    from botgrpo_cli.training.evaluate import Subject
+
 SPLITS = ("held-out", "train")
+SHARES = ("solved", "parsed_rate", "step_score", "first_error", "truncated")  # shown in per cent, as names in _rate are
 
 
 def evaluate(
@@ -20,12 +26,16 @@ def evaluate(
         str,
         typer.Argument(
             metavar="RUN_OR_MODEL",
-            help="A run's folder, a checkpoint in it, a hub id, a model folder, tiny:NAME or small:NAME.",
+            help="A run's folder, a checkpoint in it, a hub id, a model folder, tiny:NAME, small:NAME, or a file of "
+            "completions (csv, json, jsonl, parquet).",
         ),
     ],
     recipe: Annotated[
         str | None,
-        typer.Option(help="Recipe that says how to prompt and score.", show_default="the run's, else react_qwen"),
+        typer.Option(
+            help="Recipe that says how to prompt and score.",
+            show_default="the run's, else the shipped one of the model, else react_qwen",
+        ),
     ] = None,
     scale: ScaleOption = None,
     split: Annotated[str, typer.Option(help="held-out or train.")] = "held-out",
@@ -33,29 +43,82 @@ def evaluate(
     samples: Annotated[
         int | None, typer.Option(min=1, help="Completions a prompt.", show_default="the recipe's, else enough for --k")
     ] = None,
-    k: Annotated[str | None, typer.Option("--k", metavar="1,2,4", help="Also print pass@k for these k.")] = None,
+    k: Annotated[
+        str | None,
+        typer.Option(
+            "--k", metavar="1,2,4", help="Print Pass@k for these k.", show_default="for aime 1, 2, 4 as far as they go"
+        ),
+    ] = None,
     seed: SeedOption = None,
     out: Annotated[
-        Path | None, typer.Option(help="CSV file.", show_default="evaluation.csv in the run's folder, else here")
+        Path | None,
+        typer.Option(
+            help="CSV file; one row a problem goes into a jsonl file beside it.",
+            show_default="evaluation.csv in the run's folder, else here",
+        ),
     ] = None,
 ) -> None:
-    """Sample completions for held-out prompts and print rates with 95 % intervals over prompts."""
+    """Sample completions for held-out prompts, or read them from a file, and print Pass@k and rates with 95 % intervals
+    over prompts."""
     if split not in SPLITS:
         raise InputError(f"--split is '{split}'; expected held-out or train.{nearest(split, SPLITS)}")
-    ks = parse_ks(k)
+    asked = parse_ks(k)
+    from botgrpo_cli.training import completions
+    from botgrpo_cli.training import evaluate as library
+
+    if completions.is_completions(subject):
+        refuse({"--prompts": prompts, "--samples": samples, "--seed": seed})
+        found = library.find_file(subject, recipe, scale)
+        answers, headline, said = read(found)
+        split = "file"
+    else:
+        found = library.with_samples(library.find_subject(subject, recipe, scale), seed)
+        sampled = sample(found, asked, split, prompts, samples)
+        if sampled is None:
+            return  # another process prints
+        answers, headline, said = sampled
+    report(found, split, answers, headline, asked, out)
+    terminal = console()
+    if said["heuristic"]:
+        terminal.print(f"By a heuristic and not by a model: {', '.join(said['heuristic'])}.")
+    if said["simulated"]:
+        terminal.print(f"Simulated errors: {', '.join(said['simulated'])}.")
+
+
+def read(found: Subject) -> tuple[list[Answer], str, dict[str, Any]]:
+    """Answers of a file, the task's headline metric, and its provenance."""
+    from botgrpo_cli.tasks.registry import make_task
+    from botgrpo_cli.training.completions import read_completions, score_completions
+    from botgrpo_cli.training.evaluate import without_step_judge
+
+    with progress_console().status("Reading.") as status:
+        task = make_task(without_step_judge(found.recipe), status.update)
+        try:
+            given = read_completions(found.file, task)
+            status.update("Scoring.")
+            return score_completions(given, task), task.headline, task.provenance()
+        finally:
+            task.close()
+
+
+def sample(
+    found: Subject, asked: list[int] | None, split: str, prompts: int | None, samples: int | None
+) -> tuple[list[Answer], str, dict[str, Any]] | None:
+    """Answers of a policy, the task's headline metric, and its provenance; None on all processes but the main one."""
     from botgrpo_cli.tasks.registry import make_task
     from botgrpo_cli.training import evaluate as library
+    from botgrpo_cli.training.estimates import answers_of
     from botgrpo_cli.training.processes import join
 
-    found = library.with_samples(library.find_subject(subject, recipe, scale), seed)
+    ks = asked or []
     count = samples or max([found.recipe.evaluation.samples, *ks])
     if ks and max(ks) > count:
         raise InputError(f"--k {max(ks)} needs at least as many samples a prompt, and --samples is {count}.")
-    terminal, processes = console(), join()
+    processes = join()
     with progress_console().status("Loading.") as status:
         with processes.agreed():
             policy = library.load_subject(found, processes)
-            task = make_task(found.recipe, status.update)
+            task = make_task(library.without_step_judge(found.recipe), status.update)
         try:
             status.update("Sampling and scoring.")
             batch = library.run_evaluation(
@@ -65,22 +128,52 @@ def evaluate(
         finally:
             task.close()
     processes.leave()
-    if not processes.main:
-        return
-    rows = library.estimate(batch, task.headline, ks)
+    return (answers_of(batch), task.headline, said) if processes.main else None
+
+
+def report(
+    found: Subject, split: str, answers: Sequence[Answer], headline: str, asked: list[int] | None, out: Path | None
+) -> None:
+    """The table in the terminal, its CSV file, and the rows of the problems beside it."""
+    from botgrpo_cli.training import estimates
+    from botgrpo_cli.training.evaluate import write_problems, write_table
+
+    ks = default_ks(found, answers) if asked is None else asked
+    rows = estimates.estimate(answers, headline, ks)
     path = out or (found.folder or Path()) / "evaluation.csv"
-    library.write_table(path, found, split, batch, rows)
-    terminal.print(render(found, split, batch, rows))
-    if said["heuristic"]:
-        terminal.print(f"By a heuristic and not by a model: {', '.join(said['heuristic'])}.")
-    if said["simulated"]:
-        terminal.print(f"Simulated errors: {', '.join(said['simulated'])}.")
-    terminal.print(f"The table is in {path}.")
+    problems = path.with_suffix(".jsonl")
+    if found.file and problems.resolve() == found.file.resolve():
+        raise InputError(f"{problems} is the file that is evaluated; name another with --out.")
+    write_table(path, found, split, answers, rows)
+    write_problems(problems, estimates.problem_rows(answers, headline))
+    terminal = console()
+    terminal.print(render(found, split, answers, rows))
+    for row in rows:
+        if row.value is None and row.metric.startswith("pass@"):
+            terminal.print(f"{row.metric} has no value: some prompts have fewer completions.")
+    terminal.print(f"Scored by the recipe {found.recipe.name} at scale {found.recipe.scale}; --recipe names another.")
+    terminal.print(f"The table is in {path}, the problems are in {problems}.")
 
 
-def parse_ks(text: str | None) -> list[int]:
+def default_ks(found: Subject, answers: Sequence[Answer]) -> list[int]:
+    """For aime those of the paper that the problem with the fewest samples allows; for React none."""
+    from botgrpo_cli.training.estimates import KS, by_problem
+
+    fewest = min(map(len, by_problem(answers).values()))
+    return [k for k in KS if k <= fewest] if found.recipe.task.name == "aime" else []
+
+
+def refuse(options: dict[str, Any]) -> None:
+    """Options that say how to sample have no meaning for a file."""
+    for name, value in options.items():
+        if value is not None:
+            raise InputError(f"{name} says how to sample, and a file of completions is not sampled.")
+
+
+def parse_ks(text: str | None) -> list[int] | None:
+    """The whole numbers of --k in order; None when it is not given."""
     if text is None:
-        return []
+        return None
     try:
         ks = sorted({int(part) for part in text.split(",")})
     except ValueError:
@@ -90,13 +183,14 @@ def parse_ks(text: str | None) -> list[int]:
     return ks
 
 
-def render(subject, split: str, batch, rows) -> Table:
-    prompts = len({p.id for p in batch.prompts})
-    where = f"step {subject.checkpoint.step}" if subject.checkpoint else "as it is"
-    table = Table(
-        title=f"{subject.name} ({where}): {prompts} {split} prompts x {len(batch.prompts) // prompts} samples",
-        title_justify="left",
-    )
+def render(found: Subject, split: str, answers: Sequence[Answer], rows: Sequence[Estimate]) -> Table:
+    from botgrpo_cli.training.estimates import by_problem
+
+    sizes = [len(group) for group in by_problem(answers).values()]
+    each = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)}-{max(sizes)}"
+    where = f" (step {found.checkpoint.step})" if found.checkpoint else "" if found.file else " (as it is)"
+    which = "prompts of the file" if found.file else f"{split} prompts"
+    table = Table(title=f"{found.name}{where}: {len(sizes)} {which} x {each} samples", title_justify="left")
     table.add_column("metric")
     table.add_column("value", justify="right")
     table.add_column("95 % interval", justify="right")
@@ -104,7 +198,8 @@ def render(subject, split: str, batch, rows) -> Table:
         if row.value is None:
             table.add_row(row.metric, "–", "–")
             continue
-        shown = "{:.1%}" if row.metric.endswith(("_rate", "truncated")) or "@" in row.metric else "{:.2f}"
+        share = row.metric in SHARES or row.metric.endswith("_rate") or row.metric.startswith(("pass@", "status_"))
+        shown = "{:.1%}" if share else "{:.2f}"
         interval = "–" if row.low is None else f"{shown.format(row.low)} – {shown.format(row.high)}"
         table.add_row(row.metric, shown.format(row.value), interval)
     return table

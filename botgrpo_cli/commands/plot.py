@@ -1,27 +1,40 @@
-"""`botgrpo plot RUN…`: figures from the tables of one or several runs. Trains and evaluates nothing."""
+"""`botgrpo plot STUDY|RUN…`: figures from the tables of studies and runs. Trains and evaluates nothing."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from botgrpo_cli.errors import InputError
+from botgrpo_cli.metrics import HEADLINES
 
-_DEFAULT_METRIC, _DEFAULT_SPLIT = "compile_rate", "held-out"
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SPLIT = "held-out"
 
 
 def plot(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="RUN", help="Run folders, metrics.csv files, or study folders with runs.")
+        list[Path],
+        typer.Argument(
+            metavar="STUDY|RUN",
+            help="A study (its folder, or its name in results/), run folders, metrics.csv files, or folders with runs.",
+        ),
     ],
     formats: Annotated[
         str, typer.Option("--format", metavar="LIST", help="One or more of png, svg, pdf, with commas between.")
     ] = "png,svg",
-    metric: Annotated[str, typer.Option(help="The metric to draw, as metrics.csv names it.")] = _DEFAULT_METRIC,
-    split: Annotated[str, typer.Option(help="The split it was measured on: held-out or train.")] = _DEFAULT_SPLIT,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="The metric to draw, as metrics.csv names it.", show_default="what the task is about"),
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="The split it was measured on: held-out or train.", show_default=_SPLIT)
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -29,27 +42,31 @@ def plot(
         ),
     ] = None,
 ) -> None:
-    """Draw a metric over training steps, for one run or several.
+    """Draw the figure of a study, or a metric over training steps for one run or several.
 
-    One curve a method or arm; runs that differ in the seed alone are shown with their mean.
+    A study is drawn from the tables in its folder, as its kind asks. For runs there is one curve a method or arm; runs
+    that differ in the seed alone are shown with their mean. With --metric the runs of a study are drawn so too.
     """
     from botgrpo_cli.plots import PLOTS, check_formats, save_figure  # matplotlib takes a second that --help need not
     from botgrpo_cli.records.read import metrics_files, read_runs
 
     wanted = check_formats(name.strip().lower() for name in formats.split(",") if name.strip())
+    if metric is None and split is None and (studies := _studies(paths)):
+        _draw_studies(studies, wanted, out)
+        return
+    split = split or _SPLIT
     files = [file for path in paths for file in metrics_files(path)]
     metrics = read_runs(files)
+    headline = _headline(metrics)
+    metric = metric or headline
     figure = PLOTS["curves"](metrics, metric=metric, split=split)
     drawn = metrics[(metrics["metric"] == metric) & (metrics["split"] == split)]
     silent = sorted(set(metrics["run"]) - set(drawn["run"]))
     if silent:
         typer.echo(f"Left out, for want of '{metric}' on the split '{split}': {', '.join(silent)}.", err=True)
     folder = out if out is not None else _home(paths, files)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"The folder {folder} cannot be made: {error.strerror}. Name another with --out.") from error
-    for path in save_figure(figure, folder / _stem(metric, split), wanted):
+    _make(folder)
+    for path in save_figure(figure, folder / _stem(metric, split, headline), wanted):
         typer.echo(f"Figure: {path}")
 
 
@@ -63,8 +80,44 @@ def _home(paths: list[Path], files: list[Path]) -> Path:
     return Path(os.path.relpath(shared)) if shared.is_relative_to(Path.cwd()) else shared
 
 
-def _stem(metric: str, split: str) -> str:
+def _stem(metric: str, split: str, headline: str) -> str:
     """`figure` for what people look at first; other metrics get names of their own and never overwrite it."""
-    if (metric, split) == (_DEFAULT_METRIC, _DEFAULT_SPLIT):
+    if (metric, split) == (headline, _SPLIT):
         return "figure"
     return f"figure-{split}-{metric}".replace(os.sep, "_")
+
+
+def _headline(metrics: pd.DataFrame) -> str:
+    """What the task of these runs is about."""
+    tasks = [HEADLINES[task] for task in metrics["task"].unique() if task in HEADLINES]
+    return tasks[0] if tasks else HEADLINES["react"]
+
+
+def _studies(paths: list[Path]) -> list[Path]:
+    """The folders of studies that `paths` are; empty when they are runs. Raises InputError when they are both."""
+    from botgrpo_cli.plots.study import find_study_folder
+
+    found = [find_study_folder(str(path)) for path in paths]
+    if any(found) and not all(found):
+        other = next(path for path, study in zip(paths, found, strict=True) if study is None)
+        raise InputError(f"{other} is no study; draw studies and runs in calls of their own, or name a --metric.")
+    return [study for study in found if study is not None]
+
+
+def _draw_studies(studies: list[Path], formats: list[str], out: Path | None) -> None:
+    from botgrpo_cli.plots.study import save_study_figure
+
+    if out is not None and len(studies) > 1:
+        raise InputError("--out takes the figure of one study; name one, or leave it out.")
+    if out is not None:
+        _make(out)
+    for study in studies:
+        for path in save_study_figure(study, formats, out):
+            typer.echo(f"Figure: {path}")
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"The folder {folder} cannot be made: {error.strerror}. Name another with --out.") from error

@@ -39,6 +39,8 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Load and check everything, print the plan, train nothing.")
     ] = False,
+    study: Annotated[str, typer.Option(hidden=True, help="Label of the records: the study that the run is for.")] = "",
+    arm: Annotated[str, typer.Option(hidden=True, help="Label of the records: the arm of the study.")] = "",
 ) -> None:
     """Train a policy as RECIPE says and write its metrics, samples and checkpoints.
 
@@ -72,7 +74,7 @@ def train(
         if dry_run:
             console().print("Dry run: everything loads; nothing was trained or written.")
         else:
-            run_to_end(progress, prepared, resume, chosen)
+            run_to_end(progress, prepared, resume, chosen, study=study, arm=arm)
     finally:
         prepared.close()
     processes.leave()
@@ -90,7 +92,9 @@ def print_plan(terminal: Console, prepared: Prepared, engine: Engine) -> None:
     terminal.print(table)
 
 
-def run_to_end(progress: Console, prepared: Prepared, resume: bool, engine: Engine) -> None:
+def run_to_end(
+    progress: Console, prepared: Prepared, resume: bool, engine: Engine, *, study: str = "", arm: str = ""
+) -> None:
     """Train, and leave the manifest with how it ended."""
     from botgrpo_cli.commands.progress import ProgressReporter
     from botgrpo_cli.training import run
@@ -100,11 +104,11 @@ def run_to_end(progress: Console, prepared: Prepared, resume: bool, engine: Engi
     reporter = ProgressReporter(progress, steps=steps, headline=prepared.task.headline)
     evaluated_at = None
     if resume:
-        trainer, evaluated_at = engine.resume(reporter)
+        trainer, evaluated_at = engine.resume(reporter, study=study, arm=arm)
         progress.print(f"Going on at step {trainer.step} of {steps}.")
         reporter.progress.update(reporter.task, completed=trainer.step)
     else:
-        trainer = engine.start(reporter)
+        trainer = engine.start(reporter, study=study, arm=arm)
     status = "failed"
     try:
         with reporter:

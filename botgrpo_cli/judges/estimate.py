@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from botgrpo_cli.judges.pairwise import ORDERS
 from botgrpo_cli.recipe.schema import Recipe
+from botgrpo_cli.tasks.aime.steps import MOST_STEPS
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,17 @@ class CallEstimate:
 
 
 def estimate_calls(recipe: Recipe) -> CallEstimate:
-    """The calls of one run of `recipe` on the React task.
+    """The calls of one run of `recipe`.
 
-    The screenshot judge is asked only for code that compiles and shows something, and methods that refill groups
-    sample up to that many times more; neither is known beforehand.
+    The screenshot judge is asked only for code that compiles and shows something, the step judge about as many windows
+    as a solution has (64 steps at most), under error propagation up to the first error; and methods that refill groups
+    sample up to that many times more. None of it is known beforehand.
     """
     each = {}
+    judged = recipe.reward.steps
+    aime = recipe.task.name == "aime"
+    if aime and judged.on:
+        each["reward.steps"] = -(-MOST_STEPS // judged.window)
     if recipe.reward.code_judge.on:
         each["reward.code_judge"] = 1
     if recipe.reward.vlm.judged:
@@ -50,6 +56,6 @@ def estimate_calls(recipe: Recipe) -> CallEstimate:
     return CallEstimate(
         each=each,
         completions=sampling.prompts * sampling.group_size * steps,
-        evaluated=times * evaluation.prompts * evaluation.samples,
+        evaluated=0 if aime and not judged.measure else times * evaluation.prompts * evaluation.samples,
         per_pair=len(ORDERS),
     )

@@ -5,7 +5,7 @@ Every record made with it says `exact`; with a seeded share of turned verdicts i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Literal
@@ -21,11 +21,18 @@ class ExactStepJudge:
 
     `errors.flip` is the share of verdicts that are turned round, drawn from the seed, the problem and the solution up
     to the step, so that the same step always gets the same verdict whatever the window. `against` as in
-    `tiny.chains.verify`.
+    `tiny.chains.verify`. `read` and `check` are for generated problems with other texts (`tasks.aime.words`).
     """
 
-    def __init__(self, errors: Errors = EXACT, *, against: Literal["chain", "written"] = "chain") -> None:
-        self._errors, self._against = errors, against
+    def __init__(
+        self,
+        errors: Errors = EXACT,
+        *,
+        against: Literal["chain", "written"] = "chain",
+        read: Callable[[str], Chain] = read_problem,
+        check: Callable[..., list[Verdict]] = verify,
+    ) -> None:
+        self._errors, self._against, self._read, self._check = errors, against, read, check
 
     @property
     def label(self) -> str:
@@ -33,13 +40,13 @@ class ExactStepJudge:
 
     def about(self, problem: str) -> AskSteps:
         """Judges steps of solutions to `problem`. ValueError when it holds no chain of operations."""
-        return partial(self._answer, read_problem(problem))
+        return partial(self._answer, self._read(problem))
 
     def _answer(
         self, chain: Chain, window: Sequence[Step], so_far: Sequence[Step], own: Mapping[int, Verdict]
     ) -> Future[StepReply]:
         steps = [*so_far, *window]
-        verdicts = verify(chain, [step.text for step in steps], against=self._against)
+        verdicts = self._check(chain, [step.text for step in steps], against=self._against)
         pairs = [
             (step.id, self._said(chain, steps[: step.id], verdict))
             for step, verdict in zip(window, verdicts[len(so_far) :], strict=True)

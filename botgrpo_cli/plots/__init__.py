@@ -6,9 +6,21 @@ from botgrpo_cli.plots.backend import no_backend_asked
 
 with no_backend_asked():
     from botgrpo_cli.plots.curves import draw_curves
+    from botgrpo_cli.plots.panels import draw_panels
+    from botgrpo_cli.plots.stability import draw_stability
     from botgrpo_cli.plots.style import FORMATS, check_formats, save_figure
+    from botgrpo_cli.plots.winrate import draw_winrate
 
-PLOTS = {"curves": draw_curves}
+PLOTS = {"curves": draw_curves, "panels": draw_panels, "stability": draw_stability, "winrate": draw_winrate}
 """Name of a plot -> its function `(metrics: DataFrame, **options) -> Figure`."""
 
-__all__ = ["FORMATS", "PLOTS", "check_formats", "draw_curves", "save_figure"]
+__all__ = [
+    "FORMATS",
+    "PLOTS",
+    "check_formats",
+    "draw_curves",
+    "draw_panels",
+    "draw_stability",
+    "draw_winrate",
+    "save_figure",
+]

@@ -8,39 +8,48 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
 from botgrpo_cli.errors import InputError, nearest
+from botgrpo_cli.recipe import checks_aime
 from botgrpo_cli.recipe.errors import Mark, Problem, RecipeError
 from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.recipe.typed import either
 from botgrpo_cli.recipe.yaml_strict import quote
 
 Finding = tuple[tuple[str, ...], str]  # the keys that don't go together, the one to change first; the sentence
-Counts = Callable[[Recipe], tuple[int, int]]  # prompts for training, held-out prompts
+# Prompts for training, held-out prompts; None where only the data itself can tell.
+Counts = Callable[[Recipe], tuple[int, int] | None]
 
 
 def cross_check(recipe: Recipe) -> list[Finding]:
     """Everything about `recipe` that its keys alone can tell, the method's name included."""
-    checks = (_micro_batch, _warmup, _instruction, _signal, _device, _targets, _method, _judge, _judged)
+    own = checks_aime.CHECKS if recipe.task.name == "aime" else (_signal, _judge, _judged)
+    checks = (_micro_batch, _warmup, _instruction, *own, _device, _targets, _method)
     return [finding for check in checks for finding in check(recipe)]
 
 
 def count_check(recipe: Recipe, train: int, held_out: int) -> list[Finding]:
     """The prompts that a step and an evaluation take against the prompts there are."""
-    kind = recipe.task.prompts
+    aime = recipe.task.name == "aime"
+    place = "task.problems.source" if aime else "task.prompts"
+    kind = recipe.task.problems.source if aime else recipe.task.prompts
     found = []
     for key, asked, there, what in (
         ("sampling.prompts", recipe.sampling.prompts, train, "training"),
         ("evaluation.prompts", recipe.evaluation.prompts, held_out, "held-out"),
     ):
         if there == 0:
-            found.append((("task.prompts", key), f"The prompt set '{kind}' has no {what} prompts."))
+            found.append(((place, key), f"The prompt set '{kind}' has no {what} prompts."))
         elif asked > there:
             text = f"Found {asked}; the prompt set '{kind}' has {there} {what} prompts, expected at most {there}."
-            found.append(((key, "task.prompts"), text))
+            found.append(((key, place), text))
     return found
 
 
-def prompt_counts(recipe: Recipe) -> tuple[int, int]:
-    """How many (training, held-out) prompts the recipe's task has."""
+def prompt_counts(recipe: Recipe) -> tuple[int, int] | None:
+    """How many (training, held-out) prompts the recipe's task has; None where its data would have to be loaded."""
+    if recipe.task.name == "aime":
+        from botgrpo_cli.tasks.aime.sources import known_counts
+
+        return known_counts(recipe.task.problems)
     return _react_counts(recipe.task.prompts)
 
 
@@ -127,9 +136,10 @@ def _warmup(recipe: Recipe) -> Iterator[Finding]:
 
 
 def _instruction(recipe: Recipe) -> Iterator[Finding]:
-    if "{brief}" not in recipe.task.instruction:
-        text = f"Found {quote(recipe.task.instruction)}; expected a text with {{brief}}, the place of the prompt."
-        yield ("task.instruction",), text
+    place = {"react": "{brief}", "aime": "{problem}"}[recipe.task.name]
+    if place not in recipe.task.instruction:
+        text = f"Found {quote(recipe.task.instruction)}; expected a text with {place}, the place of the prompt."
+        yield ("task.instruction", "task.name"), text
 
 
 def _signal(recipe: Recipe) -> Iterator[Finding]:

@@ -32,14 +32,17 @@ class Problem:
 
 
 class RecipeError(InputError):
-    """The recipe can't be used. `problems` holds everything that was found, the text one line for each."""
+    """The recipe can't be used. `problems` holds everything that was found, the text one line for each.
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    `kind` is what the file was to be: a recipe, or a study of several.
+    """
+
+    def __init__(self, problems: Iterable[Problem], *, kind: str = "recipe") -> None:
         found = list(problems)
         files = list(dict.fromkeys(problem.mark.file for problem in found))
         # File by file in the order met, each from its top; the sort is stable, so options keep their order.
         found.sort(key=lambda problem: (files.index(problem.mark.file), problem.mark.line or 0))
         self.problems: list[Problem] = found
         count = len(self.problems)
-        head = "The recipe has a problem" if count == 1 else f"The recipe has {count} problems"
+        head = f"The {kind} has a problem" if count == 1 else f"The {kind} has {count} problems"
         super().__init__("\n".join([f"{head}; nothing was started.", *map(str, self.problems)]))

@@ -3,8 +3,9 @@
 1. the files, from the far end of the `extends:` chain to the recipe itself, their plain keys;
 2. `scales/<scale>.yaml` of the shipped recipes, what holds for every recipe at that scale;
 3. the `scales: {<scale>: …}` blocks of the files, in the same order as 1;
-4. `--set key.sub=value`, in the order given;
-5. `--seed`, `--steps` and `--method`.
+4. what an arm of a study changes;
+5. `--set key.sub=value`, in the order given;
+6. `--seed`, `--steps` and `--method`.
 
 The scale is `--scale`, else the nearest `scale:` key of the chain, else `paper`. A file with `resolved: true`, as it
 lies in every run's folder, is final: it has been through 2 and 3 already and stays at its scale.
@@ -59,6 +60,7 @@ def load_recipe(
     name_or_path: str,
     *,
     scale: str | None = None,
+    overrides: Sequence[Section] = (),
     sets: Sequence[str] = (),
     seed: int | None = None,
     steps: int | None = None,
@@ -67,7 +69,9 @@ def load_recipe(
 ) -> LoadedRecipe:
     """Load, overlay and check a recipe; nothing is written or started.
 
-    `sets` holds `key.sub=value` texts. `counts` says how many training and held-out prompts a recipe's task has.
+    `overrides` are typed sections of another file (an arm of a study), over the layers of the recipe's own. `sets`
+    holds `key.sub=value` texts. `counts` says how many training and held-out prompts a recipe's task has, or
+    None where that can't be known yet.
     Raises RecipeError with every problem that was found.
     """
     problems: list[Problem] = []
@@ -76,7 +80,7 @@ def load_recipe(
         raise RecipeError([Problem(Mark(str(name_or_path)), "", missing)])
     chain = read_chain(path, problems)
     asked = _scale_option(scale, problems)
-    layers = _file_layers(chain, asked, problems)
+    layers = [*_file_layers(chain, asked, problems), *overrides]
     layers += [_set_layer(text, problems) for text in sets]
     for option, key, value in (
         ("--seed", "training.seed", seed),
@@ -234,7 +238,7 @@ def _cross(recipe: Recipe, sources: Mapping[str, Mark], fallback: str, counts: C
     bad = _bad_keys(problems)
     if any(not problem.key and problem.mark.file[:2] != "--" for problem in problems):
         return  # a file could not be read at all: what it says is not known
-    train, held_out = counts(recipe)
-    for finding in [*cross_check(recipe), *count_check(recipe, train, held_out)]:
+    there = counts(recipe)
+    for finding in [*cross_check(recipe), *(count_check(recipe, *there) if there else [])]:
         if not bad.intersection(finding[0]):
             problems.append(as_problem(finding, sources, fallback))

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from botgrpo_cli.recipe.section import Section, Share, Weight
+from botgrpo_cli.recipe.section import Count, Section, Share, Weight
 
 
 class TermConfig(Section):
@@ -74,9 +74,37 @@ class VlmConfig(Section):
         return self.judged or self.measure
 
 
+class StepsConfig(Section):
+    strategy: Literal["error-propagation", "context-aware", "independent", "none"] = "error-propagation"
+    """After the first incorrect step all score 0; the judge sees its own earlier verdicts; or each call stands alone;
+    none asks nobody."""
+    window: Count = 3
+    """Steps a call of the judge."""
+    correct: Share = 1.0
+    """Score of a step that the judge calls correct."""
+    uncertain: Share = 0.5
+    """Score of a step that the judge is uncertain of."""
+    incorrect: Share = 0.0
+    """Score of a step that the judge calls incorrect."""
+    boundary: Literal["blank-lines", "markers"] = "blank-lines"
+    """What separates steps: blank lines (lines where there are none), or `Step 1:` and the like where there are any."""
+    measure: bool = False
+    """Also have a model judge held-out completions, which only logs; the exact judge always does."""
+
+    @property
+    def on(self) -> bool:
+        """Whether anyone is asked."""
+        return self.strategy != "none"
+
+
 class RewardConfig(Section):
     format: TermConfig = TermConfig(weight=0.2)
-    """1 for exactly one code block, closed; 0.5 for a closed one that is not alone; 0 for an unclosed one or none."""
+    """1 for exactly one code block, closed; 0.5 for a closed one that is not alone; 0 for an unclosed one or none.
+    AIME: 1 for one closed box in the last step of a finished answer, in a chain after every step; else 0."""
+    outcome: TermConfig = TermConfig(weight=1.0)
+    """AIME: 1 when the answer in the box is right."""
+    steps: StepsConfig = StepsConfig()
+    """AIME: how steps are judged; score - 1 is the token-level signal of a step, weighted by method.local_weight."""
     clean_lines: TermConfig = TermConfig(weight=0.3)
     """Share of code lines before the first compile error, halved when the block is not closed; 1 when it compiles."""
     compile: TermConfig = TermConfig(weight=1.0)

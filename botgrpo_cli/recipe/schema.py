@@ -15,16 +15,41 @@ from botgrpo_cli.recipe.rewards import RewardConfig
 from botgrpo_cli.recipe.section import Count, Section, Share, Weight
 
 
+class ProblemsConfig(Section):
+    source: str = "di-zhang-fdu/AIME_1983_2024"
+    """`chains` or `words` (generated), `reasoning-gym:NAME`, a hub id, or a csv, json, jsonl or parquet file."""
+    problem_column: str | None = None
+    """Column of the problems; null guesses it, or takes that of a known data set."""
+    answer_column: str | None = None
+    """Column of the answers; null guesses it, or takes that of a known data set."""
+    split: str | None = None
+    """Split of a hub data set; null takes that of a known one, else train."""
+    config: str | None = None
+    """Configuration of a hub data set; null takes all those of a known one, else the only one there is."""
+    skip_odd: bool = False
+    """Leave out and count rows without a problem or an integer answer from 0 to 999, instead of refusing them all."""
+    held_out: str | None = None
+    """Source of held-out problems, which then leave the training set; null holds out a share by a hash of the text."""
+    share: Share = 0.1
+    """Share of the problems that is held out where `held_out` names no source."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of that hash, and of what reasoning-gym generates; apart from training.seed, so that seeds share a split."""
+    size: Count = 1000
+    """Problems that reasoning-gym generates."""
+
+
 class TaskConfig(Section):
-    name: Literal["react"] = "react"
+    name: Literal["react", "aime"] = "react"
     """The task."""
     prompts: Literal["briefs", "easy-briefs", "generated"] = "briefs"
-    """Prompt set: all written app briefs, only the easy ones, or the tiny scale's generated specs."""
+    """Prompt set of React: all written app briefs, only the easy ones, or the tiny scale's generated specs."""
+    problems: ProblemsConfig = ProblemsConfig()
+    """Where the problems of AIME come from."""
     instruction: str = (
         "Write a React component for the brief below. Answer with exactly one ```jsx code block that holds one "
         "file with a default export. Import from 'react' only.\n\nBrief: {brief}"
     )
-    """The user message; `{brief}` stands for the prompt's text."""
+    """The user message; `{brief}` stands for the prompt's text, for AIME `{problem}` for the problem's."""
     workers: Count = 2
     """Node worker processes that compile and lint."""
     timeout: Annotated[float, Field(gt=0, le=120)] = 10.0
@@ -176,6 +201,8 @@ class JudgeConfig(Section):
     """Simulated error of an offline judge: share of blamed lines that are replaced by others."""
     flip: Share = 0.0
     """Simulated error of an offline judge: share of yes-or-no verdicts that are turned around."""
+    against: Literal["written", "chain"] = "written"
+    """What the exact judge takes for a step's input: the result that the step before wrote, or the true value."""
 
 
 class Parts(Section):

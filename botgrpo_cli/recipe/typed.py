@@ -64,6 +64,7 @@ def unknown_key(mark: Mark, key: str, name: str, valid: list[str], model: type[B
     if not hint:
         # `steps: 5` at the top, or `lr` in the wrong section: look for the word in the sections below.
         below = [path for path in dotted_keys(model) if path.rpartition(".")[2] == name]
+        below.sort(key=lambda path: bool(_sections(field_at(model, path.split(".")))))  # values before sections
         hint = f" Did you mean '{below[0]}'?" if below else ""
     return Problem(mark, key, f"Found an unknown key; expected {either(valid)}.{hint}")
 

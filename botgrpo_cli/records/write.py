@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from botgrpo_cli.errors import InputError, RunError
+from botgrpo_cli.records.held_out import HELD_OUT, encode_held_out, header, kept_held_out
 from botgrpo_cli.records.read import parse_metrics, parse_samples
 from botgrpo_cli.records.schema import COLUMNS, RunLabels
 from botgrpo_cli.tasks.base import Attachment
@@ -85,6 +86,11 @@ class RunWriter:
         lines = [_csv_line([row[name] for name in COLUMNS]) for row in cells]
         self._append(METRICS, b"".join(lines), f"the metrics of step {step}")
 
+    def held_out(self, step: int, metric: str, rows: Sequence[tuple[str, int, float]]) -> None:
+        """Append one evaluation's `(prompt id, samples, mean over them)` in one write. Raises RunError as `metrics`."""
+        first = b"" if (self.folder / HELD_OUT).exists() else header()
+        self._append(HELD_OUT, first + encode_held_out(step, metric, rows), f"the evaluation of step {step}")
+
     def samples(self, step: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append one strict JSON object a line, `step` first; non-finite floats become null.
 
@@ -102,8 +108,8 @@ class RunWriter:
         self._append(EVENTS, line, "an event")
 
     def truncate_after(self, step: int) -> None:
-        """Drop the rows of metrics.csv and samples.jsonl whose step is past `step`, each file in one rename, then the
-        attachments of such steps."""
+        """Drop the rows of the tables and of samples.jsonl whose step is past `step`, each file in one rename, then
+        the attachments of such steps."""
         self._rewrite(last_step=step)
         for path in self.folder.glob("*/step-*-*-*.*"):
             if (found := _ATTACHMENT.match(path.name)) and int(found[1]) > step:
@@ -143,8 +149,10 @@ class RunWriter:
 
     def _rewrite(self, last_step: int | None) -> None:
         """Keep the whole rows up to `last_step` (None: all of them); untouched files are not rewritten."""
-        for name, keep in ((METRICS, _kept_metrics), (SAMPLES, _kept_samples)):
+        for name, keep in ((METRICS, _kept_metrics), (SAMPLES, _kept_samples), (HELD_OUT, kept_held_out)):
             path = self.folder / name
+            if name == HELD_OUT and not path.exists():
+                continue  # the run is from before there was such a table
             old = path.read_bytes() if path.exists() else b""
             new = keep(old, path, last_step)
             if new != old:

@@ -6,6 +6,7 @@ token can't do that (a token may hold half a character), so everything here coun
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from typing import Any
 
 from botgrpo_cli.errors import InputError
 
+_REASONING = re.compile(r"</?think(?:ing)?>")
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _SELF_CHECK_TEXTS = (
     "export default function App() {\n  return <p className='a'>2 + 2 = 4</p>;\n}\n",
@@ -49,6 +51,21 @@ def line_of_token(pieces: Sequence[bytes]) -> list[int]:
     return lines
 
 
+def readable(pieces: Sequence[bytes]) -> list[str]:
+    """The text that each token completes, for people: a character in several tokens stands with the last of them.
+
+    Shapes: pieces [T], result [T].
+
+    >>> readable([b"a", b"\\xc3", b"\\xa9b", b""])
+    ['a', '', '\u00e9b', '']
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    texts = [decoder.decode(piece) for piece in pieces]
+    if texts and (rest := decoder.decode(b"", final=True)):
+        texts[-1] += rest
+    return texts
+
+
 class TokenBytes:
     """The bytes of every id of a tokenizer, so that generated ids never have to be decoded and encoded again.
 
@@ -60,7 +77,8 @@ class TokenBytes:
       For bytes that aren't valid UTF-8 that kind of decoder writes one U+FFFD a byte; the bytes here are the truth.
 
     Special tokens have no bytes, nor have ids beyond the vocabulary, which a policy whose embedding is padded can
-    sample.
+    sample. The tags around reasoning, `<think>` and `</think>`, are text even where a tokenizer calls them special:
+    what stands between them is no answer, and only the tags can tell.
 
     Raises InputError when the tokenizer has no fast backend, when its decoder is of neither kind, and when the
     bytes disagree with what it decodes in the self-check (multi-byte texts, added tokens, ids spread over the
@@ -76,7 +94,8 @@ class TokenBytes:
             )
         self._backend = backend
         added = backend.get_added_tokens_decoder()
-        self._special = frozenset(i for i, token in added.items() if token.special)
+        spoken = frozenset(i for i, token in added.items() if token.special and _REASONING.fullmatch(token.content))
+        self._special = frozenset(i for i, token in added.items() if token.special) - spoken
         convert = _converter(json.loads(backend.to_str()).get("decoder"))
         vocabulary = backend.get_vocab(with_added_tokens=True)
         table = [b""] * (max(vocabulary.values(), default=-1) + 1)
@@ -84,7 +103,7 @@ class TokenBytes:
             if i not in self._special:
                 table[i] = convert(token)
         self._table = table
-        self._check([i for i in added if i not in self._special])
+        self._check([i for i in added if i not in self._special | spoken], leave_out=spoken)
 
     def special(self, i: int) -> bool:
         """Whether the id is a special token such as EOS (never part of the text)."""
@@ -97,12 +116,13 @@ class TokenBytes:
         table, size = self._table, len(self._table)
         return tuple(table[i] if i < size else b"" for i in ids)
 
-    def _check(self, added: list[int]) -> None:
+    def _check(self, added: list[int], *, leave_out: frozenset[int]) -> None:
         samples = [self._backend.encode(text, add_special_tokens=False).ids for text in _SELF_CHECK_TEXTS]
         samples += [[i] for i in added]
         stride = max(1, len(self._table) // _SELF_CHECK_IDS)
         # Single bytes of 0x80 and up are left out of the sweep: no decoder shows them alone. The texts have them.
-        samples += [[i] for i in range(0, len(self._table), stride) if _is_utf8(self._table[i])]
+        sweep = (i for i in range(0, len(self._table), stride) if i not in leave_out)
+        samples += [[i] for i in sweep if _is_utf8(self._table[i])]
         # Decoders may treat the first token in a special way; one plain token in front keeps that off the sample.
         front = next((i for i, piece in enumerate(self._table) if re.fullmatch(rb"[a-z]", piece)), None)
         start = [] if front is None else [front]

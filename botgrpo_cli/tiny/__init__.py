@@ -17,6 +17,13 @@ def weights_folder(name: str) -> Path:
     """
     there = sorted(p.parent.name for p in WEIGHTS.glob("*/config.json"))
     if name not in there:
+        from botgrpo_cli.tiny.policies import POLICIES  # torch comes with it
+
+        if name in POLICIES:
+            raise InputError(
+                f"policy.model is 'tiny:{name}', which the package does not carry yet. "
+                f"`python -m botgrpo_cli.tiny build {name}` builds it, in about half an hour on one core."
+            )
         raise InputError(
             f"policy.model is 'tiny:{name}', but the package carries {', '.join('tiny:' + n for n in there) or 'none'}."
             + nearest(name, there)

@@ -1,73 +1,74 @@
-"""Builds the tiny scale's starting policy: a byte-level BPE and a Qwen2-shaped language model, from scratch.
+"""Builds a starting policy of the tiny scale: a byte-level BPE and a small language model, from scratch.
 
-The model learns briefs and *damaged* components, so that sampled at temperature 1 it rarely compiles while its
-most likely tokens do: it knows the task, and reinforcement learning has to take the noise out. Sizes, schedule
-and damage are our choices; the card beside the weights reports what they gave.
+The model learns prompts and *damaged* completions, so that sampled at temperature 1 it rarely succeeds while its most
+likely tokens do: it knows the task, and reinforcement learning has to take the noise out. Sizes, schedule and damage
+are our choices (`tiny.policies`); the card beside the weights reports what they gave.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 import torch
 import torch.nn.functional as F
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
-from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from botgrpo_cli.tiny import react
-from botgrpo_cli.tiny.damage import damage
-from botgrpo_cli.tiny.families import words
+from botgrpo_cli.tiny import shapes
+from botgrpo_cli.tiny.texts import TEXTS, Stage, Text, TextName
 
-WEIGHTS = Path(__file__).parent / "weights"
 PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
-# A capitalised word or a digit is its own piece, and a space before it belongs to what stands before: a title is the
-# same id in brief and code, right after the id of "titled". A line break takes the indentation after it along.
-PIECES = r"\n *|[0-9]|(?:[A-Z]?[a-z]+|[A-Z]| [a-z]+| ?[^\s\p{L}\p{N}]+)(?: (?=[A-Z0-9]))?|\s|[^\sa-zA-Z0-9]"
-POSITIONS = 1024
 COPIED = 24  # ids that come again in a copying batch
 LONGEST = 320  # ids of prompt and completion; longer examples are left out of training
 
 
 @dataclass(frozen=True)
 class BuildConfig:
-    """How the policy is made."""
+    """How a policy is made."""
 
-    damage: float = 0.20  # probability of an error in a line
-    copy_batches: int = 250  # batches of random ids that come twice, before
-    batches: int = 1200  # batches of damaged components
+    text: TextName
+    architecture: shapes.Architecture
+    stages: tuple[Stage, ...]  # one after the other; the learning rate decays over all of them
+    copy_batches: int = 0  # batches of random ids that come twice, before
     batch_size: int = 16
     learning_rate: float = 3e-3
     warmup: int = 30
-    emphasis: float = 10.0  # weight of copied words in the loss at the start
-    vocabulary: int = 1280
+    emphasis: float = 1.0  # weight of copied words in the loss at the start
+    vocabulary: int = 1280  # entries of the BPE at most
     hidden: int = 160
     intermediate: int = 480
     layers: int = 4
     seed: int = 0
 
+    @property
+    def source(self) -> Text:
+        return TEXTS[self.text]
+
+    @property
+    def batches(self) -> int:
+        return sum(stage.batches for stage in self.stages)
+
 
 def train_tokenizer(config: BuildConfig) -> PreTrainedTokenizerFast:
-    """A byte-level BPE of `config.vocabulary` entries, trained on briefs and clean components.
+    """A byte-level BPE of at most `config.vocabulary` entries, trained on prompts and clean completions, and the words.
 
     Nearly every word of the generated texts gets an entry of its own: a small model copies one id far more easily
-    than a spelling in pieces.
+    than a spelling in pieces. `AutoTokenizer` gives any model of type qwen2 the pieces of Qwen2 whatever its
+    tokenizer.json says; only words that are added tokens and single bytes come out the same.
     """
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(PIECES), "isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
+    cut = [pre_tokenizers.Split(Regex(config.source.pieces), "isolated")] if config.source.pieces else []
+    bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*cut, bytes_])
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=config.vocabulary,
@@ -75,8 +76,9 @@ def train_tokenizer(config: BuildConfig) -> PreTrainedTokenizerFast:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    texts = examples(replace(config, damage=0.0))
+    texts = config.source.examples(config.seed, Stage(0))
     tokenizer.train_from_iterator((part for _ in range(4000) for part in next(texts)), trainer)
+    tokenizer.add_tokens([AddedToken(word, normalized=False) for word in config.source.words])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token=END,
@@ -84,39 +86,35 @@ def train_tokenizer(config: BuildConfig) -> PreTrainedTokenizerFast:
         padding_side="left",
         additional_special_tokens=[START],
         chat_template=CHAT_TEMPLATE,
-        model_max_length=POSITIONS,
+        model_max_length=shapes.POSITIONS,
         clean_up_tokenization_spaces=False,
     )
 
 
-def examples(config: BuildConfig) -> Iterator[tuple[str, str]]:
-    """Endless (brief, damaged completion) pairs of the train split."""
-    rng = Random(f"damage-{config.seed}")
-    for task in react.draw_many("train", config.seed + 1):
-        source, _ = damage(rng, react.write(task, rng), config.damage)
-        yield task.prompt.text, react.answer(source)
-
-
-def encode(tokenizer: PreTrainedTokenizerFast, brief: str, completion: str) -> tuple[list[int], int]:
+def encode(tokenizer: PreTrainedTokenizerFast, prompt: str, completion: str) -> tuple[list[int], int]:
     """The ids of one example, end token included, and how many of them are the prompt's."""
     text = tokenizer.apply_chat_template(
-        [{"role": "user", "content": brief}], add_generation_prompt=True, tokenize=False
+        [{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=False
     )
-    prompt = tokenizer(text, add_special_tokens=False)["input_ids"]
+    asked = tokenizer(text, add_special_tokens=False)["input_ids"]
     answer = tokenizer(completion, add_special_tokens=False)["input_ids"]
-    return [*prompt, *answer, tokenizer.eos_token_id], len(prompt)
+    return [*asked, *answer, tokenizer.eos_token_id], len(asked)
 
 
-def batches(config: BuildConfig, tokenizer: PreTrainedTokenizerFast) -> Iterator[tuple[Tensor, Tensor]]:
-    """Endless (ids, labels), each `[B, T]`; the rows of a batch have similar lengths."""
-    source, rng = examples(config), Random(f"order-{config.seed}")
-    while True:
+def batches(
+    config: BuildConfig, stage: Stage, tokenizer: PreTrainedTokenizerFast, number: int = 0
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The (ids, labels) of a stage, the `number`-th, each `[B, T]`; the rows of a batch have similar lengths."""
+    source = config.source.examples(config.seed + 1000 * number, stage)
+    rng, left = Random(f"order-{config.seed}"), stage.batches
+    while left:
         pool = [encode(tokenizer, *next(source)) for _ in range(16 * config.batch_size)]
         pool = sorted((row for row in pool if len(row[0]) <= LONGEST), key=lambda row: len(row[0]))
         chunks = [pool[at : at + config.batch_size] for at in range(0, len(pool), config.batch_size)]
         rng.shuffle(chunks)
-        for chunk in chunks:
+        for chunk in chunks[:left]:
             yield collate(chunk, tokenizer.pad_token_id)
+        left = max(0, left - len(chunks))
 
 
 def collate(rows: list[tuple[list[int], int]], pad: int) -> tuple[Tensor, Tensor]:
@@ -133,46 +131,37 @@ def collate(rows: list[tuple[list[int], int]], pad: int) -> tuple[Tensor, Tensor
     return ids, labels
 
 
-def new_model(config: BuildConfig, tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
-    """Random weights in Qwen2's shape: grouped-query attention, tied embeddings."""
+def new_model(config: BuildConfig, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
+    """Random weights in the shape of `config.architecture`."""
     torch.manual_seed(config.seed)
-    shape = Qwen2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=config.hidden,
-        intermediate_size=config.intermediate,
-        num_hidden_layers=config.layers,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=POSITIONS,
-        tie_word_embeddings=True,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
+    return shapes.new_model(
+        config.architecture,
+        vocabulary=len(tokenizer),
+        hidden=config.hidden,
+        intermediate=config.intermediate,
+        layers=config.layers,
+        end=tokenizer.eos_token_id,
+        pad=tokenizer.pad_token_id,
     )
-    return Qwen2ForCausalLM(shape)
 
 
-def fit(model: Qwen2ForCausalLM, config: BuildConfig, tokenizer: PreTrainedTokenizerFast) -> Iterator[float]:
+def fit(model: PreTrainedModel, config: BuildConfig, tokenizer: PreTrainedTokenizerFast) -> Iterator[float]:
     """Trains `model` in place; yields the loss (nats a token) of every batch, first of the copying ones."""
     model.train()
     yield from learn_to_copy(model, config)
-    source, copied = batches(config, tokenizer), brief_words(tokenizer)
+    copied = copied_ids(config, tokenizer)
     optimizers = make_optimizers(model, config.learning_rate)
-    for step in range(config.batches):
-        ids, labels = next(source)
+    stages = (batches(config, stage, tokenizer, number) for number, stage in enumerate(config.stages))
+    for step, (ids, labels) in enumerate(batch for stage in stages for batch in stage):
         loss, objective = losses(model(input_ids=ids).logits, labels, copied, emphasis(step, config))
         objective.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for optimizer in optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = config.learning_rate * schedule(step, config)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+        _update(optimizers, config.learning_rate * schedule(step, config))
         yield loss.item()
     model.eval()
 
 
-def make_optimizers(model: Qwen2ForCausalLM, rate: float) -> tuple[torch.optim.Optimizer, ...]:
+def make_optimizers(model: PreTrainedModel, rate: float) -> tuple[torch.optim.Optimizer, ...]:
     """Muon for the layers' matrices, AdamW for tied embedding, norms and biases: half the batches of AdamW alone."""
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed_tokens" not in name]
     rest = [p for name, p in model.named_parameters() if p.ndim != 2 or "embed_tokens" in name]
@@ -182,7 +171,15 @@ def make_optimizers(model: Qwen2ForCausalLM, rate: float) -> tuple[torch.optim.O
     )
 
 
-def learn_to_copy(model: Qwen2ForCausalLM, config: BuildConfig) -> Iterator[float]:
+def _update(optimizers: tuple[torch.optim.Optimizer, ...], rate: float) -> None:
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+
+def learn_to_copy(model: PreTrainedModel, config: BuildConfig) -> Iterator[float]:
     """Batches of random ids that come twice, loss on the second time: the model learns to look back and copy.
 
     Components alone hardly teach it: after 900 batches of them a model copied 1 % of the titles of briefs; after 300
@@ -198,19 +195,13 @@ def learn_to_copy(model: Qwen2ForCausalLM, config: BuildConfig) -> Iterator[floa
         logits = model(input_ids=ids).logits[:, -COPIED:-1]  # [B, COPIED - 1, V]; the first copied id is a guess
         loss = F.cross_entropy(logits.flatten(0, 1), ids[:, 1 - COPIED :].flatten())
         loss.backward()
-        for optimizer in optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = config.learning_rate * min(1.0, (step + 1) / config.warmup)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+        _update(optimizers, config.learning_rate * min(1.0, (step + 1) / config.warmup))
         yield loss.item()
 
 
-def brief_words(tokenizer: PreTrainedTokenizerFast) -> Tensor:
-    """The ids that a component takes over from its brief, words of the vocabulary and digits, `[N]`."""
-    known = (*words.TITLES, *(word for theme in words.THEMES for word in theme), *words.PEOPLE, *words.ROLES)
-    ids = {tokenizer(word)["input_ids"][0] for word in (*known, *"0123456789")}
-    return torch.tensor(sorted(ids))
+def copied_ids(config: BuildConfig, tokenizer: PreTrainedTokenizerFast) -> Tensor:
+    """The ids that a completion takes over from its prompt, `[N]`."""
+    return torch.tensor(sorted({tokenizer(word)["input_ids"][0] for word in config.source.copied()}))
 
 
 def losses(logits: Tensor, labels: Tensor, copied: Tensor, weight: float) -> tuple[Tensor, Tensor]:
@@ -232,10 +223,10 @@ def schedule(step: int, config: BuildConfig) -> float:
     return warm * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / config.batches)))
 
 
-def save(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
+def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
     """Writes config, fp16 safetensors, tokenizer with its chat template, and the generation config."""
     out.mkdir(parents=True, exist_ok=True)
-    half = Qwen2ForCausalLM(model.config)
+    half = type(model)(model.config)
     half.load_state_dict(model.state_dict())
     half = half.to(torch.float16)
     half.generation_config = GenerationConfig(

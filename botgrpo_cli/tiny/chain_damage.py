@@ -166,8 +166,22 @@ def damage(rng: Random, chain: Chain, probability: float) -> tuple[str, int]:
     return join([*steps, *closing]), len(kinds)
 
 
-def examples(seed: int, probability: float) -> Iterator[tuple[str, str]]:
-    """Endless (problem, damaged completion) pairs of the train split, to train a starting policy on."""
+def examples(seed: int, probability: float, *, operations: tuple[int, int] | None = None) -> Iterator[tuple[str, str]]:
+    """Endless (problem, damaged completion) pairs of the train split, to train a starting policy on.
+
+    `operations` are the fewest and the most of a chain; left out, the chains are like those of the prompts.
+    """
     rng = Random(f"chain-damage-{seed}")
-    for task in chains.draw_many("train", seed + 1):
-        yield task.prompt.text, damage(rng, task.chain, probability)[0]
+    for chain in _chains(seed + 1, operations):
+        yield chains.problem(chain), damage(rng, chain, probability)[0]
+
+
+def _chains(seed: int, operations: tuple[int, int] | None) -> Iterator[Chain]:
+    if operations is None:
+        yield from (task.chain for task in chains.draw_many("train", seed))
+        return
+    rng = Random(f"chains-train-{seed}-{operations}")
+    while True:
+        chain = chains.draw_operations(rng, rng.randint(*operations))
+        if chains.split_of(chain) == "train":
+            yield chain

@@ -1,13 +1,14 @@
 r"""The tiny scale's mathematics: chains of integer operations, drawn at random, whose every step can be checked.
 
-    Start with 46. Then do, in order:       Step 1: 46 + 27 = 73
-    1: + 27                                                             (a blank line between steps)
-    2: * 3                                  Step 2: 73 * 3 = 219
+    Start with 46. Then do, in order:       Step 1: 46 + 7 = 53
+    1: + 7                                                              (a blank line between steps)
+    2: * 3                                  Step 2: 53 * 3 = 159
     What is the last result?
-                                            The last result is \boxed{219}.
+                                            The last result is \boxed{159}.
 
-The texts are ours. Operands are numbered, so that a small model finds the one it needs; all values of a chain lie in
-0 to 999, as AIME answers do. A problem belongs to the split that its hash names, so the two splits stay disjoint
+The texts are ours. Operands are numbered, so that a small model finds the one it needs, and have one digit: with up to
+99 a policy of 0.8 M parameters had learnt hardly any step after 300 batches, with up to 9 most. All values of a chain
+lie in 0 to 999, as AIME answers do. A problem belongs to the split that its hash names, so the two splits stay disjoint
 however many are drawn.
 
 To build a starting policy, train one on `examples` (problems of the train split with damaged solutions, see
@@ -33,9 +34,10 @@ from botgrpo_cli.tasks.base import Prompt, Split
 
 PROMPT_COUNTS: dict[Split, int] = {"train": 2048, "held-out": 256}
 HELD_OUT_SHARE = 8  # one problem in eight is held out
-OPERATIONS = {"easy": range(3, 5), "medium": range(5, 8), "hard": range(8, 15)}  # how many a chain has
+# How many a chain has. All are long, so that it matters which step is to blame.
+OPERATIONS = {"easy": range(8, 10), "medium": range(10, 12), "hard": range(12, 15)}
 HIGHEST = 999
-LARGEST_TERM, LARGEST_FACTOR = 99, 5
+LARGEST_START, LARGEST_TERM, LARGEST_FACTOR = 99, 9, 3
 OPERATORS = {"+": 4, "-": 4, "*": 3}  # and how often each is tried
 
 _PROBLEM = re.compile(r"Start with (\d+)\. Then do, in order:\n((?:\d+: [-+*] \d+\n)+)What is the last result\?")
@@ -200,9 +202,14 @@ def split_of(chain: Chain) -> Split:
 
 def draw_chain(rng: Random, level: str) -> Chain:
     """A chain of the level; all its values lie in 0 to 999, and no operation leaves its value as it is."""
-    start = value = rng.randint(2, LARGEST_TERM)
+    return draw_operations(rng, rng.choice(OPERATIONS[level]))
+
+
+def draw_operations(rng: Random, count: int) -> Chain:
+    """A chain of `count` operations."""
+    start = value = rng.randint(2, LARGEST_START)
     operations = []
-    for _ in range(rng.choice(OPERATIONS[level])):
+    for _ in range(count):
         while True:
             operator = rng.choices(list(OPERATORS), list(OPERATORS.values()))[0]
             operand = rng.randint(2, LARGEST_FACTOR if operator == "*" else LARGEST_TERM)

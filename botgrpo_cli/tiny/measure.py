@@ -7,12 +7,24 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 import torch
-from transformers import PreTrainedTokenizerBase, Qwen2ForCausalLM
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from botgrpo_cli.tasks.base import Prompt
 from botgrpo_cli.tasks.react.content import content_share
 from botgrpo_cli.tasks.react.extract import extract
 from botgrpo_cli.tasks.react.workers import ReactChecker
+
+ROWS = (  # of the card: label, field, format
+    ("completions", "samples", "{:.0f}"),
+    ("compile rate", "compile_rate", "{:.1%}"),
+    ("compiles without a lint finding", "clean_rate", "{:.1%}"),
+    ("asked-for content in what compiles", "content_compiled", "{:.1%}"),
+    ("finished within 320 tokens", "finished_rate", "{:.1%}"),
+    ("exactly one closed block", "format_rate", "{:.1%}"),
+    ("tokens, median", "tokens", "{:.0f}"),
+    ("lines of code, median", "lines", "{:.0f}"),
+    ("error rate a line, if lines are independent", "line_error_rate", "{:.1%}"),
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +44,7 @@ class Measured:
 
 @torch.no_grad()
 def complete(
-    model: Qwen2ForCausalLM,
+    model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     prompts: Sequence[Prompt],
     *,
@@ -66,7 +78,7 @@ def complete(
 
 
 def measure(
-    model: Qwen2ForCausalLM,
+    model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     checker: ReactChecker,
     prompts: Sequence[Prompt],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,17 @@ from botgrpo_cli.policy.decode import choose_decoder
 from botgrpo_cli.policy.load import Policy, load_policy
 from botgrpo_cli.recipe.load import load_recipe
 from botgrpo_cli.recipe.schema import Recipe
-from botgrpo_cli.records.write import write_atomic
-from botgrpo_cli.stats import bootstrap_ci, pass_at_k
+from botgrpo_cli.recipe.shipped import shipped_names
+from botgrpo_cli.records.write import to_json, write_atomic
 from botgrpo_cli.tasks.base import Prompt, Split, Task
 from botgrpo_cli.training.batches import held_out_of_run
 from botgrpo_cli.training.checkpoint import Checkpoint, list_checkpoints, load_checkpoint
+from botgrpo_cli.training.estimates import Answer, Estimate, by_problem
 from botgrpo_cli.training.processes import ALONE, Processes
-from botgrpo_cli.training.rollouts import Batch, collect, collect_over, facts
+from botgrpo_cli.training.rollouts import Batch, collect, collect_over
 from botgrpo_cli.training.run import RECIPE_FILE
 
+FALLBACK = "react_qwen"  # the recipe of a model that no shipped one names
 FIELDS = (
     "run",
     "recipe",
@@ -42,24 +44,18 @@ FIELDS = (
 
 @dataclass(frozen=True)
 class Subject:
-    """What is evaluated: a recipe's starting policy, or that policy with a checkpoint's weights."""
+    """What is evaluated: a recipe's starting policy, that policy with a checkpoint's weights, or a file of
+    completions, whose recipe only says how to score."""
 
     name: str
     recipe: Recipe
     checkpoint: Checkpoint | None
+    file: Path | None = None
 
     @property
     def folder(self) -> Path | None:
-        """The run's folder, None for a bare model."""
+        """The run's folder, None for a bare model or a file."""
         return self.checkpoint.folder.parents[1] if self.checkpoint else None
-
-
-@dataclass(frozen=True)
-class Estimate:
-    metric: str
-    value: float | None
-    low: float | None
-    high: float | None
 
 
 def find_subject(name: str, recipe_name: str | None, scale: str | None) -> Subject:
@@ -78,13 +74,58 @@ def find_subject(name: str, recipe_name: str | None, scale: str | None) -> Subje
             raise InputError(f"{name} is no complete checkpoint. Complete ones in {run / 'checkpoints'}: {there}.")
         recipe = load_recipe(recipe_name or str(run / RECIPE_FILE), scale=scale).recipe
         return Subject(run.name, recipe, chosen[-1])
-    kind = name.partition(":")[0]
-    scale = scale or (kind if kind in ("tiny", "small") else None)
+    scale = scale or scale_of(name)
     # The scale's other settings (prompt set, token limit) stay; the model is the one that was asked for.
     recipe = load_recipe(
-        recipe_name or "react_qwen", scale=scale, sets=(f"policy.model={name}", "policy.lora=null")
+        recipe_name or recipe_for(name, scale), scale=scale, sets=(f"policy.model={name}", "policy.lora=null")
     ).recipe
     return Subject(name, recipe, None)
+
+
+def scale_of(model: str) -> str | None:
+    """The scale that a model's name tells."""
+    kind = model.partition(":")[0]
+    return kind if kind in ("tiny", "small") else None
+
+
+def recipe_for(model: str, scale: str | None) -> str:
+    """The shipped recipe that trains `model` at `scale`; of several, and for a model that none names, react_qwen where
+    it is one of them or there is none."""
+    named = [
+        name
+        for name in shipped_names()
+        if load_recipe(name, scale=scale, counts=_uncounted).recipe.policy.model == model
+    ]
+    return FALLBACK if FALLBACK in named or not named else named[0]
+
+
+def _uncounted(recipe: Recipe) -> None:
+    """Prompts need not be counted to learn a recipe's model."""
+
+
+def find_file(name: str, recipe_name: str | None, scale: str | None) -> Subject:
+    """A file of completions. The recipe is that of the run whose folder it lies in, unless another is named.
+
+    Raises:
+        InputError: neither is there; the recipe is wrong.
+    """
+    path = Path(name)
+    own = path.parent / RECIPE_FILE
+    if recipe_name is None and not own.is_file():
+        raise InputError(
+            f"{name} holds completions; name the recipe that says how to score them, for example --recipe aime_qwen."
+        )
+    return Subject(name, load_recipe(recipe_name or str(own), scale=scale).recipe, None, path)
+
+
+def without_step_judge(recipe: Recipe) -> Recipe:
+    """The recipe without a model that judges steps, unless it is to measure them: figures of an evaluation need none,
+    and so no server."""
+    steps = recipe.reward.steps
+    if recipe.task.name != "aime" or recipe.judge.kind == "exact" or steps.measure:
+        return recipe
+    reward = recipe.reward.model_copy(update={"steps": steps.model_copy(update={"strategy": "none"})})
+    return recipe.model_copy(update={"reward": reward})
 
 
 def load_subject(subject: Subject, processes: Processes = ALONE) -> Policy:
@@ -131,50 +172,19 @@ def run_evaluation(
     return collect_over(processes, held_out_of_run(there, count=count), collect_part)
 
 
-def estimate(batch: Batch, headline: str, ks: list[int]) -> list[Estimate]:
-    """Mean of each fact and term with a 95 % bootstrap interval over prompts, then pass@k of the headline metric."""
-    ids = [p.id for p in batch.prompts]
-    columns: dict[str, list[float]] = {}
-    for scored in batch.scored:
-        for key, value in facts(scored).items():
-            columns.setdefault(key, []).append(value)
-    rows = []
-    for key, values in columns.items():
-        kept = [(v, i) for v, i in zip(values, ids, strict=True) if v == v]
-        rows.append(_interval(key, [v for v, _ in kept], [i for _, i in kept]))
-    for k in ks:
-        by_prompt: dict[str, list[bool]] = {}
-        for value, prompt in zip(columns[headline], ids, strict=True):
-            by_prompt.setdefault(prompt, []).append(value == 1.0)
-        chances = [pass_at_k(len(v), sum(v), k) for v in by_prompt.values()]
-        whole = None not in chances
-        rows.append(
-            _interval(f"pass@{k}", chances, list(by_prompt)) if whole else Estimate(f"pass@{k}", None, None, None)
-        )
-    return rows
-
-
-def _interval(metric: str, values: list[float], clusters: list[str]) -> Estimate:
-    if not values:
-        return Estimate(metric, None, None, None)
-    found = bootstrap_ci(values, clusters)
-    return Estimate(metric, found.mean, found.low, found.high)
-
-
-def write_table(path: Path, subject: Subject, split: str, batch: Batch, rows: list[Estimate]) -> None:
-    """One row a metric; an empty cell where a value does not exist."""
-    prompts = len({p.id for p in batch.prompts})
-    recipe = subject.recipe
+def write_table(path: Path, subject: Subject, split: str, answers: Sequence[Answer], rows: list[Estimate]) -> None:
+    """One row a metric, an empty cell where it has no value. `samples` is that of the problem with the fewest."""
+    recipe, groups = subject.recipe, by_problem(answers)
     common: dict[str, Any] = {
         "run": subject.name,
         "recipe": recipe.name,
         "scale": recipe.scale,
-        "base_model": recipe.policy.model,
-        "step": subject.checkpoint.step if subject.checkpoint else 0,
+        "base_model": None if subject.file else recipe.policy.model,
+        "step": None if subject.file else subject.checkpoint.step if subject.checkpoint else 0,
         "split": split,
-        "seed": recipe.training.seed,
-        "prompts": prompts,
-        "samples": len(batch.prompts) // prompts,
+        "seed": None if subject.file else recipe.training.seed,
+        "prompts": len(groups),
+        "samples": min(map(len, groups.values())),
     }
     text = io.StringIO()
     table = csv.DictWriter(text, FIELDS, lineterminator="\n")
@@ -183,6 +193,11 @@ def write_table(path: Path, subject: Subject, split: str, batch: Batch, rows: li
         table.writerow({**common, "metric": row.metric, "value": row.value, "ci_low": row.low, "ci_high": row.high})
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, text.getvalue().encode())
+
+
+def write_problems(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """One JSON object a line, see `estimates.problem_rows`."""
+    write_atomic(path, "".join(to_json(row) + "\n" for row in rows).encode())
 
 
 def with_samples(subject: Subject, seed: int | None) -> Subject:

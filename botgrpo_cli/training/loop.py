@@ -20,9 +20,11 @@ from botgrpo_cli.policy.decode import Decoder
 from botgrpo_cli.policy.load import Policy
 from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.records.write import RunWriter
+from botgrpo_cli.rewards.spans import readable
 from botgrpo_cli.tasks.base import Attachment, Prompt, Task
 from botgrpo_cli.training.batches import held_out_of_run
 from botgrpo_cli.training.checkpoint import save_checkpoint
+from botgrpo_cli.training.estimates import answers_of, pass_rates
 from botgrpo_cli.training.interrupt import Interrupts
 from botgrpo_cli.training.processes import ALONE, Processes
 from botgrpo_cli.training.refill import collect_step, rewards_of
@@ -190,8 +192,11 @@ class Trainer:
         batch = self._collect(
             self.held_out, step="held-out", group_size=self.recipe.evaluation.samples, evaluation=True
         )
-        metrics = summarise(batch) | {"prompts": float(len(self.held_out))}
+        metrics = summarise(batch) | pass_rates(answers_of(batch), self.task.headline)
+        metrics |= {"prompts": float(len(self.held_out))}
         with self.interrupts.shield():
+            with self.processes.agreed():  # before metrics.csv, whose rows say that the evaluation is done
+                self.writer.held_out(self.step, self.task.headline, by_prompt(batch, self.task.headline))
             self._record(self.step, "held-out", metrics, batch, None, SAMPLES_AN_EVALUATION)
         self.reporter.evaluated(self.step, metrics)
         return metrics
@@ -207,6 +212,9 @@ class Trainer:
     ) -> None:
         chosen = chosen_rollouts(batch, count)
         rows = [sample_row(batch, i, split, None if advantages is None else advantages[i]) for i in chosen]
+        for i, row in zip(chosen, rows, strict=True):
+            if advantages is not None:
+                row["pieces"] = readable(self.policy.token_bytes.pieces(batch.rollouts[i].ids))
         with self.processes.agreed():
             self.writer.metrics(step, [(split, name, value) for name, value in metrics.items()])
             self.writer.samples(step, rows)
@@ -231,6 +239,14 @@ class Trainer:
             self.reporter.note(f"Nothing is being learnt: in the last {QUIET_STEPS} steps {why}.")
             self.writer.event(f"warning at step {self.step}: {why}")
             self.recent.clear()
+
+
+def by_prompt(batch: Batch, metric: str) -> list[tuple[str, int, float]]:
+    """(prompt id, rollouts, mean of a metric over them) of each prompt, in order."""
+    values: dict[str, list[float]] = {}
+    for prompt, scored in zip(batch.prompts, batch.scored, strict=True):
+        values.setdefault(prompt.id, []).append(scored.metrics[metric])
+    return [(prompt, len(of), sum(of) / len(of)) for prompt, of in values.items()]
 
 
 def chosen_rollouts(batch: Batch, count: int) -> list[int]:

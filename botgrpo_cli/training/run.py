@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import time
 from collections.abc import Callable
@@ -16,19 +15,21 @@ from botgrpo_cli.policy.decode import Decoder, choose_decoder
 from botgrpo_cli.policy.load import Policy, load_policy
 from botgrpo_cli.policy.sharding import shard
 from botgrpo_cli.recipe.load import dump_recipe, load_recipe
-from botgrpo_cli.recipe.schema import Recipe
-from botgrpo_cli.records.manifest import git_state, hardware, read_manifest, software, write_manifest
+from botgrpo_cli.recipe.schema import CheckpointConfig, JudgeConfig, Recipe
+from botgrpo_cli.records.manifest import MANIFEST, git_state, hardware, read_manifest, software, write_manifest
 from botgrpo_cli.records.read import read_metrics
 from botgrpo_cli.records.schema import RunLabels
 from botgrpo_cli.records.write import RunWriter, write_atomic
 from botgrpo_cli.tasks.base import Task
-from botgrpo_cli.tasks.registry import make_task
+from botgrpo_cli.tasks.registry import check_task, make_task
 from botgrpo_cli.training.checkpoint import list_checkpoints, load_checkpoint
 from botgrpo_cli.training.loop import Reporter, Trainer
 from botgrpo_cli.training.plan import Plan, make_plan
 from botgrpo_cli.training.processes import ALONE, Processes
 
 RECIPE_FILE = "recipe.yaml"
+# Settings of the judge that change no verdict.
+PATIENCE = ("key_variable", "concurrency", "timeout", "tries", "cache", "prices")
 
 
 @dataclass
@@ -82,6 +83,7 @@ def load(recipe: Recipe, out: Path, say: Callable[[str], None], processes: Proce
     import torch
 
     method = resolve(recipe.method)
+    check_task(recipe)
     if threads := recipe.training.threads or threads_each(processes):
         torch.set_num_threads(threads)
     torch.manual_seed(recipe.training.seed)  # new adapters start at random
@@ -91,7 +93,6 @@ def load(recipe: Recipe, out: Path, say: Callable[[str], None], processes: Proce
     )
     if policy.device.type == "cuda":
         torch.cuda.set_device(policy.device)  # what the messages between processes go through
-    say("Starting the compiler and the linter.")
     task = make_task(recipe, say)
     try:
         train, held_out = task.prompts("train"), task.prompts("held-out")
@@ -141,7 +142,7 @@ def start(prepared: Prepared, reporter: Reporter, *, study: str = "", arm: str =
         if prepared.processes.main:
             writer = RunWriter.create(writer.folder, writer.labels)
             write_atomic(prepared.out / RECIPE_FILE, dump_recipe(prepared.recipe).encode())
-            write_manifest(prepared.out, manifest_of(prepared))
+            write_manifest(prepared.out, manifest_of(prepared, study, arm))
             writer.event("started")
     return trainer_of(prepared, writer, reporter)
 
@@ -154,7 +155,7 @@ def resume(prepared: Prepared, reporter: Reporter, *, study: str = "", arm: str 
         InputError: there is no run, or its recipe is another one (the difference is shown).
     """
     out, processes = prepared.out, prepared.processes
-    writer: RunWriter = SilentWriter(out, labels_of(prepared, study, arm))
+    writer: RunWriter = SilentWriter(out, labels_of(prepared, *kept_labels(out, study, arm)))
     with processes.agreed():
         refuse_other_recipe(prepared.recipe, out)
         if processes.main:
@@ -187,28 +188,47 @@ def refuse_occupied(out: Path) -> None:
 
 
 def refuse_other_recipe(recipe: Recipe, out: Path) -> None:
-    """Only the number of steps, threads and workers may differ from what the run was started with."""
-    path = out / RECIPE_FILE
-    if not path.is_file():
+    """Only what changes no number may differ from what the run was started with: steps, threads, workers, checkpoints,
+    and how patiently a judge is asked."""
+    if not (out / RECIPE_FILE).is_file():
         raise InputError(f"There is no run in {out} to resume. Leave --resume out to start one there.")
-    before = load_recipe(str(path)).recipe
-
-    def comparable(r: Recipe) -> list[str]:
-        training = r.training.model_copy(update={"steps": 1, "threads": 0})
-        task = r.task.model_copy(update={"workers": 1})
-        return dump_recipe(r.model_copy(update={"training": training, "task": task, "name": ""})).splitlines()
-
-    changes = [
-        line
-        for line in difflib.unified_diff(comparable(before), comparable(recipe), lineterm="", n=0)
-        if line[:1] in "+-" and line[:3] not in ("+++", "---")
-    ]
-    if changes:
+    if changes := recipe_changes(recipe, out):
         raise InputError(
             f"{out} holds a run of another recipe; it can't be resumed with these changes (- before, + now):\n  "
             + "\n  ".join(changes)
             + "\nName another folder with --out to start a new run."
         )
+
+
+def recipe_changes(recipe: Recipe, out: Path) -> list[str]:
+    """What in `recipe` differs from the recipe of the run in `out` and changes its numbers: "-reward.lint.weight: 0.3"
+    is before, "+reward.lint.weight: 0.5" is now. Empty when nothing does."""
+    before = load_recipe(str(out / RECIPE_FILE)).recipe
+
+    def comparable(r: Recipe) -> dict[str, Any]:
+        training = r.training.model_copy(update={"steps": 1, "threads": 0})
+        task = r.task.model_copy(update={"workers": 1})
+        judge = r.judge.model_copy(update={key: getattr(JudgeConfig(), key) for key in PATIENCE})
+        free = {"training": training, "task": task, "judge": judge, "checkpoint": CheckpointConfig(), "name": ""}
+        return flat(r.model_copy(update=free).model_dump())
+
+    old, new = comparable(before), comparable(recipe)
+    changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+    return [
+        f"{sign}{key}: {values[key]}" for key in changed for sign, values in (("-", old), ("+", new)) if key in values
+    ]
+
+
+def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested sections as dotted keys.
+
+    >>> flat({"a": {"b": 1, "c": []}, "d": None})
+    {'a.b': 1, 'a.c': [], 'd': None}
+    """
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else {f"{prefix}{key}": value}
+    return found
 
 
 def trainer_of(prepared: Prepared, writer: RunWriter, reporter: Reporter) -> Trainer:
@@ -230,10 +250,19 @@ def labels_of(prepared: Prepared, study: str, arm: str) -> RunLabels:
     )
 
 
-def manifest_of(prepared: Prepared) -> dict[str, Any]:
+def kept_labels(out: Path, study: str, arm: str) -> tuple[str, str]:
+    """Study and arm of the run in `out`, which goes on under them when the caller names none."""
+    if study or not (out / MANIFEST).is_file():
+        return study, arm
+    before = read_manifest(out)
+    return str(before.get("study", "")), str(before.get("arm", ""))
+
+
+def manifest_of(prepared: Prepared, study: str = "", arm: str = "") -> dict[str, Any]:
     recipe = prepared.recipe
     return {
         "status": "running",
+        **({"study": study, "arm": arm} if study else {}),
         "recipe": recipe.name,
         "scale": recipe.scale,
         "method": recipe.method.name,

@@ -46,3 +46,12 @@ def test_calls_are_completions_times_calls_each(reward, each):
     assert found.training == 3 * 4 * 7 * sum(each.values())
     assert found.evaluation == 4 * 5 * 2 * sum(each.values()), "at steps 0, 3, 6 and 7"
     assert found.total == found.training + found.evaluation
+
+
+@pytest.mark.parametrize(("steps", "each"), [({"window": 3}, 22), ({"window": 1}, 64), ({"strategy": "none"}, 0)])
+@pytest.mark.parametrize("measure", [False, True])
+def test_steps_take_a_call_a_window_and_held_out_ones_only_where_they_are_measured(steps, each, measure):
+    made = recipe(steps={**steps, "measure": measure})
+    found = estimate_calls(made.model_copy(update={"task": made.task.model_copy(update={"name": "aime"})}))
+    assert found.training == 3 * 4 * 7 * each
+    assert found.evaluation == (4 * 5 * 2 * each if measure else 0)

@@ -89,11 +89,13 @@ def check_bracket(place: str, key: str, parts: list[str]) -> None:
         assert value == info.default, place
 
 
-def test_react_qwen_holds_every_key():
-    tree = read(shipped_dir() / "react_qwen.yaml")
-    anywhere = {re.sub(r"^scales\.\w+\.", "", key) for key, _ in walk(tree)}
-    assert set(KEYS) <= anywhere
-    plain = {key for key, _ in walk(tree) if not key.startswith("scales")}
+BASES = ("react_qwen", "aime_qwen")  # the second for the keys that only its task has
+
+
+def test_the_recipes_that_others_extend_hold_every_key():
+    keys = [key for name in BASES for key, _ in walk(read(shipped_dir() / f"{name}.yaml"))]
+    assert set(KEYS) <= {re.sub(r"^scales\.\w+\.", "", key) for key in keys}
+    plain = {key for key in keys if not key.startswith("scales")}
     # null stands for adapters at the paper's scale, so that their keys can only stand below a scale
     assert set(KEYS) - plain == {f"policy.lora.{key}" for key in ("rank", "alpha", "targets", "adapter")}
 
@@ -115,8 +117,8 @@ def test_no_shipped_recipe_extends_by_path():
 
 
 def test_readme_has_every_key_with_the_value_and_source_of_the_file():
-    path = shipped_dir() / "react_qwen.yaml"
-    lines, tree = path.read_text(encoding="utf-8").splitlines(), dict(walk(read(path)))
+    paths = [shipped_dir() / f"{name}.yaml" for name in BASES]
+    files = [(path.read_text(encoding="utf-8").splitlines(), dict(walk(read(path)))) for path in paths]
     rows = {}
     for line in (shipped_dir() / "README.md").read_text(encoding="utf-8").splitlines():
         if line.startswith(("| `", "| **`")):
@@ -125,7 +127,7 @@ def test_readme_has_every_key_with_the_value_and_source_of_the_file():
     assert set(rows) == set(KEYS)
     for key, (meaning, _unit, value, source, why) in rows.items():
         assert min(len(meaning), len(why)) > 8, key
-        node = tree.get(key)
+        lines, node = next(((lines, tree[key]) for lines, tree in files if key in tree), (None, None))
         if node is None:
             continue
         assert source == comment_above(lines, node.mark.line).rstrip("]").rpartition("; ")[2], key

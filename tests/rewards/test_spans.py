@@ -148,6 +148,16 @@ def test_special_tokens_and_padded_embedding_rows_have_no_bytes():
     assert BYTE_LEVEL_MAP.pieces([]) == ()
 
 
+@pytest.mark.parametrize("make", [byte_level, unigram, llama_like])
+def test_tags_of_reasoning_are_text_although_they_are_special(make):
+    tokenizer = make()
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<think>", "</think>", "<|tool|>"]})
+    found = TokenBytes(tokenizer)
+    ids = tokenizer.convert_tokens_to_ids(["<think>", "</think>", "<|tool|>", tokenizer.eos_token])
+    assert found.pieces(ids) == (b"<think>", b"</think>", b"", b"")
+    assert [found.special(i) for i in ids] == [False, False, True, True]
+
+
 def test_negative_id_is_refused():
     with pytest.raises(ValueError, match="-1 is negative"):
         BYTE_LEVEL_MAP.pieces([3, -1])

@@ -54,7 +54,8 @@ def test_rows_samples_and_checkpoints_of_a_whole_run(tmp_path):
     samples = list(read_samples(tmp_path / "run"))
     assert {s["step"] for s in samples} == set(range(7))
     first = next(s for s in samples if s["split"] == "train")
-    assert len(first["ids"]) == len(first["advantages"]) == len(first["local"]) == first["tokens"]
+    parts = ("ids", "pieces", "advantages", "local")
+    assert {len(first[part]) for part in parts} == {first["tokens"]}
     assert [c.step for c in list_checkpoints(tmp_path / "run")] == [3, 6]
 
 

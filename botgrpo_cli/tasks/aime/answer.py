@@ -16,6 +16,8 @@ Mode = Literal["strict", "lenient"]
 Status = Literal["ok", "no_box", "unclosed", "not_int", "multi"]
 
 LENIENT_CHARACTERS = 200  # of the end of the text, where `lenient` looks for "answer is N"
+LONG = 400  # characters from which a look at all braces at once pays
+MOST_SKIPPED, MOST_NESTED = 8, 16  # bounds of that look, so that no text makes it slow
 LONGEST = 100  # characters of a box after its last "=": far more than an integer with any decoration
 
 # No repeated part of a pattern can match what follows it: linear time for any text.
@@ -32,6 +34,7 @@ _STYLES = (
 _DROPPED = re.compile(rf"\\(?:{_STYLES})(?![A-Za-z])|\\[,!()\[\]]|\$")
 _SPACE = re.compile(r"\\(?:q?quad(?![A-Za-z])|[;: ])|~")
 _DEGREES = re.compile(r"\^?\s*\\(?:circ|degrees?)(?![A-Za-z])|°|degrees?\b")
+_NO_BRACES = bytes(set(range(256)) - set(b"{}"))
 _CHOICE = re.compile(r"\([A-E]\)\s*")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+")
 _POINT_ZERO = re.compile(r"([+-]?\d+)\.0+")
@@ -102,8 +105,11 @@ def last_box(text: str) -> tuple[str | None, int]:
     (('\\text{a}2', 2), (None, 1), ('\\boxed{3}', 1))
     """
     closed: list[tuple[int, int]] = []
-    at = 0
+    at = skipped = 0
     while start := _BOX.search(text, at):
+        if skipped < MOST_SKIPPED and _never_closes(text, start.end()):
+            skipped, at = skipped + 1, start.end()
+            continue
         # Of each open brace: where a box's content starts (-1: no box), and how many boxes were closed before it.
         open_braces = [(start.end(), len(closed))]
         for brace in _BRACE.finditer(text, start.end()):
@@ -125,7 +131,21 @@ def last_box(text: str) -> tuple[str | None, int]:
     else:
         unclosed = 0
     content = text[slice(*closed[-1])] if closed else None
-    return content, len(closed) + unclosed
+    return content, len(closed) + unclosed + skipped
+
+
+def _never_closes(text: str, begin: int) -> bool:
+    """True when the brace that was opened before `begin` is certainly never closed; False when it is, or for text that
+    is short or nested too deeply to be worth it. Matching a long text brace by brace takes many times as long."""
+    if len(text) - begin < LONG:
+        return False
+    rest = text[begin:].replace("\\\\", " ").replace("\\{", " ").replace("\\}", " ").encode("utf-8", "surrogatepass")
+    braces = rest.translate(None, _NO_BRACES)
+    for _ in range(MOST_NESTED):
+        braces, before = braces.replace(b"{}", b""), len(braces)
+        if len(braces) == before:
+            return b"}" not in braces
+    return False
 
 
 def integer(content: str) -> int | None:

@@ -94,7 +94,7 @@ def load_problems(
     answer = _column(table, answer_column or wanted_answer, ANSWER_COLUMNS, "answer")
     if problem == answer:
         raise InputError(f"{table.name}: the column '{problem}' was named for both the problem and the answer.")
-    loaded = _collect(table, problem, answer)
+    loaded = collect(table, problem, answer)
     if loaded.odd and not skip_odd:
         raise InputError(_refusal(loaded))
     if not loaded.problems:
@@ -213,7 +213,8 @@ def _once(table: Table, column: str, role: str) -> str:
     return column
 
 
-def _collect(table: Table, problem_column: str, answer_column: str) -> Loaded:
+def collect(table: Table, problem_column: str, answer_column: str) -> Loaded:
+    """The problems of a table, every row sorted into those that can be used and those that can't."""
     found: dict[str, Problem] = {}
     odd: list[OddRow] = []
     figures: list[str] = []
