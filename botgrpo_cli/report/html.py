@@ -18,6 +18,7 @@ nav a { margin-right: 1rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; }
 td, th { padding: .15rem .9rem .15rem 0; text-align: left; vertical-align: top; }
+tbody td:first-child { white-space: nowrap; }
 thead th { border-bottom: 1px solid var(--line); }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 pre { overflow-x: auto; background: var(--soft); padding: .6rem; font-size: .8rem; white-space: pre-wrap; }

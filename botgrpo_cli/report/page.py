@@ -91,8 +91,10 @@ def _sentence(row: pd.Series, metric: str) -> str:
     text = f"{row['label'] or row['arm']}: {final}"
     if row.get("final_low"):
         text += f" ({_value(row['final_low'], metric)} – {_value(row['final_high'], metric)})"
-    if row.get("steps_50"):
-        text += f"; 50 % from step {row['steps_50']}"
+    if reached := row.get("steps_50"):
+        text += (
+            f"; 50 % not reached by step {reached[1:]}" if reached.startswith(">") else f"; 50 % from step {reached}"
+        )
     if row.get("difference"):
         p = f", p {float(row['p']):.2g}" if row.get("p") else ""
         text += f"; {_points(row['difference'])} points against {row['baseline']}{p}"
