@@ -39,7 +39,7 @@ demo: setup ## train the tiny policy on React and draw its curve, into results/d
 	$(BIN)/botgrpo plot results/demo
 
 test: setup small server-model ## every test; ARGS="-k words" picks some
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(VENV)/packages.stamp ## style and format
 	$(BIN)/ruff check .

@@ -74,3 +74,9 @@ def make_policy(
 @pytest.fixture
 def policy() -> Policy:
     return make_policy()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first: with two workers a long one at the very end would run alone."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)  # stable

@@ -22,7 +22,8 @@ def plot(
         list[Path],
         typer.Argument(
             metavar="STUDY|RUN",
-            help="A study (its folder, or its name in results/), run folders, metrics.csv files, or folders with runs.",
+            help="A study (its folder, or its name in results/), a comparison that `winrate` wrote, run folders, "
+            "metrics.csv files, or folders with runs.",
         ),
     ],
     formats: Annotated[
@@ -53,6 +54,9 @@ def plot(
     wanted = check_formats(name.strip().lower() for name in formats.split(",") if name.strip())
     if metric is None and split is None and (studies := _studies(paths)):
         _draw_studies(studies, wanted, out)
+        return
+    if metric is None and split is None and all((path / "winrate.csv").is_file() for path in paths):
+        _draw_win_rates(paths, wanted, out)
         return
     split = split or _SPLIT
     files = [file for path in paths for file in metrics_files(path)]
@@ -114,6 +118,22 @@ def _draw_studies(studies: list[Path], formats: list[str], out: Path | None) -> 
     for study in studies:
         for path in save_study_figure(study, formats, out):
             typer.echo(f"Figure: {path}")
+
+
+def _draw_win_rates(paths: list[Path], formats: list[str], out: Path | None) -> None:
+    """One figure of what `botgrpo winrate` wrote into these folders."""
+    import pandas as pd
+
+    from botgrpo_cli.plots import PLOTS, save_figure
+    from botgrpo_cli.winrate.tables import TABLE, read_table
+
+    if out is None and len(paths) > 1:
+        raise InputError("Several comparisons go into one figure; name its folder with --out.")
+    folder = out or paths[0]
+    _make(folder)
+    table = pd.concat([read_table(path / TABLE) for path in paths], ignore_index=True)
+    for path in save_figure(PLOTS["winrate"](table), folder / "figure", formats):
+        typer.echo(f"Figure: {path}")
 
 
 def _make(folder: Path) -> None:

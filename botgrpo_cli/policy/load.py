@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,21 +67,22 @@ class Policy:
 
     def encode(self, user_message: str) -> list[int]:
         """Prompt ids: the chat template where there is one, and exactly one BOS where the model uses one."""
+        return self.encode_all([user_message])[0]
+
+    def encode_all(self, user_messages: Sequence[str]) -> list[list[int]]:
+        """As `encode`, for many prompts at once: some ten times quicker for the thousands of a task."""
         tokenizer = self.tokenizer
         if tokenizer.chat_template:
-            chat = [{"role": "user", "content": user_message}]
-            text = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
+            chats = [[{"role": "user", "content": message}] for message in user_messages]
+            texts = tokenizer.apply_chat_template(chats, add_generation_prompt=True, tokenize=False)
         else:
-            text = user_message + "\n"
-        ids = list(tokenizer(text, add_special_tokens=False).input_ids)
+            texts = [message + "\n" for message in user_messages]
+        every = [list(ids) for ids in tokenizer(texts, add_special_tokens=False).input_ids]
         bos = tokenizer.bos_token_id
         if bos is None:
-            return ids
-        wrote_bos = ids[:1] == [bos]  # the template writes BOS itself, some write it twice
-        while ids[:1] == [bos]:
-            ids = ids[1:]
+            return every
         adds_bos = list(tokenizer("a").input_ids)[:1] == [bos]
-        return [bos, *ids] if wrote_bos or adds_bos else ids
+        return [_one_bos(ids, bos, adds_bos) for ids in every]
 
     def snapshot(self) -> dict[str, torch.Tensor]:
         """A copy of the trainable weights: the frozen reference of the KL term."""
@@ -258,3 +259,9 @@ def model_missing(model: str, error: Exception) -> str:
         "It is neither in the local cache nor reachable. Two commands work without it:\n"
         "  botgrpo train react_qwen --scale tiny\n  botgrpo train react_qwen --scale small"
     )
+
+
+def _one_bos(ids: list[int], bos: int, adds_bos: bool) -> list[int]:
+    """The template writes BOS itself, some write it twice."""
+    start = next((place for place, token in enumerate(ids) if token != bos), len(ids))
+    return [bos, *ids[start:]] if start or adds_bos else ids

@@ -10,10 +10,12 @@ import io
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from botgrpo_cli.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 HELD_OUT = "held_out.csv"
 COLUMNS = ("step", "metric", "prompt", "samples", "value")
@@ -39,6 +41,8 @@ def read_held_out(folder: Path) -> pd.DataFrame | None:
 
     An evaluation that was cut off by a kill and done again counts once.
     """
+    import pandas as pd  # training writes this table and never reads it
+
     path = Path(folder) / HELD_OUT
     try:
         data = path.read_bytes()

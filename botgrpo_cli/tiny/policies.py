@@ -21,14 +21,13 @@ def react(architecture: Architecture) -> BuildConfig:
 def aime(architecture: Architecture) -> BuildConfig:
     """Short chains first, which teach the texts and the arithmetic cheaply; damage last, once the task is known.
 
-    SmolLM3 is slower: after 850 clean batches it still got one small subtraction in fifty wrong.
+    SmolLM3's shape learns the arithmetic last: after these batches it still gets one small subtraction in fifty wrong.
     """
-    clean = 1200 if architecture == "smollm3" else 850
     stages = (
         Stage(60, operations=(1, 3)),
         Stage(100, operations=(1, 6)),
         Stage(120, operations=(1, 10)),
-        Stage(clean, operations=(1, 14)),
+        Stage(850, operations=(1, 14)),
         Stage(350, damage=0.2, operations=(1, 14)),
     )
     return BuildConfig("aime", architecture, stages, emphasis=3.0, vocabulary=BYTES, hidden=128, intermediate=384)

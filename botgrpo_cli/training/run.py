@@ -96,7 +96,7 @@ def load(recipe: Recipe, out: Path, say: Callable[[str], None], processes: Proce
     task = make_task(recipe, say)
     try:
         train, held_out = task.prompts("train"), task.prompts("held-out")
-        lengths = [len(policy.encode(p.text)) for p in (*train, *held_out)]
+        lengths = [len(ids) for ids in policy.encode_all([p.text for p in (*train, *held_out)])]
         limit = max(recipe.sampling.max_new_tokens, recipe.evaluation.max_new_tokens or 0)
         if max(lengths) + limit > policy.context_length:
             raise InputError(

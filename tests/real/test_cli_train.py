@@ -86,7 +86,7 @@ def test_a_taken_folder_and_another_recipe_are_refused(run):
         "train", "run/recipe.yaml", "--out", "run", "--resume", "--set", "training.learning_rate=1e-3", cwd=folder
     )
     assert other.returncode == 2
-    assert re.search(r"^ *\+ +learning_rate: 0\.001$", other.stderr, re.MULTILINE)
+    assert re.search(r"^ *\+training\.learning_rate: 0\.001$", other.stderr, re.MULTILINE)
 
 
 @pytest.mark.slow

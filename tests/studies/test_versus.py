@@ -11,6 +11,7 @@ from botgrpo_cli.plots.study import draw_study
 from botgrpo_cli.records.manifest import write_manifest
 from botgrpo_cli.studies import versus
 from botgrpo_cli.studies.load import load_study
+from botgrpo_cli.studies.readme import write_readme
 from botgrpo_cli.studies.run import plan_study
 from botgrpo_cli.studies.state import plan
 from botgrpo_cli.studies.tables import finished, write_tables
@@ -87,6 +88,9 @@ def test_the_tables_of_all_comparisons_are_joined_and_drawn(study, tmp_path):
         "arm": "bot-grpo", "prompts": 5, "judges": ["heuristic"], "shown": ["screenshots"],
         "heuristic": ["pairwise judge"], "simulated": [],
     }  # fmt: skip
+    text = write_readme(folder.parent).read_text()
+    assert "| against | seeds | win rate at step 3 | win rate at step 6 |" in text
+    assert "| pure | 0 | 70 % | 70 % | 70 % | 70 % | 20 % |" in text
     figure = draw_study(folder)
     assert figure.axes[0].get_title(loc="left") == "Letters"
     assert "judge: heuristic" in "\n".join(text.get_text() for text in figure.texts)

@@ -4,7 +4,9 @@ import re
 
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
+from botgrpo_cli.app import app
 from botgrpo_cli.errors import InputError
 from botgrpo_cli.judges.pairwise import summarise
 from botgrpo_cli.plots import draw_winrate, save_figure
@@ -94,3 +96,16 @@ def test_several_steps_become_a_curve_with_bars_of_ties(tmp_path):
 def test_nothing_valid_is_nothing_to_draw(tmp_path):
     with pytest.raises(InputError, match="no comparison has a valid pair"):
         draw_winrate(table_of(tmp_path, rows(pair(None, votes=(None,) * 4))))
+
+
+def test_the_plot_command_draws_comparisons(tmp_path):
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+        write_table(folder / "winrate.csv", [rows(pair(1.0), pair(0.0, name="q"))])
+    done = CliRunner().invoke(app, ["plot", str(folders[0]), "--format", "svg"])
+    assert done.exit_code == 0, done.output
+    assert (folders[0] / "figure.svg").is_file()
+    done = CliRunner().invoke(app, ["plot", *map(str, folders), "--out", str(tmp_path / "both"), "--format", "svg"])
+    assert (tmp_path / "both" / "figure.svg").is_file(), done.output
+    assert "--out" in str(CliRunner().invoke(app, ["plot", *map(str, folders)]).exception)

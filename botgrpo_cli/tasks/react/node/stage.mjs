@@ -197,7 +197,7 @@ export class Stage {
     const running = this.#evaluate(script, { awaitPromise: true });
     let over = false;
     const end = running.then(() => (over = true), () => (over = true));
-    for (let answers = 0; answers < 3; answers++) {
+    for (let answers = 0; answers < 16; answers++) { // many, so that a busy machine fails no page
       await Promise.race([end, new Promise((resolve) => setTimeout(resolve, LIMITS.settle + 100))]);
       if (!over) await Promise.race([end, this.#evaluate('0')]);
       if (over) return running;
