@@ -9,12 +9,13 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from botgrpo_cli.errors import InputError, nearest
 from botgrpo_cli.records.schema import COLUMNS
+
+if TYPE_CHECKING:  # a second to import, which training need not wait for
+    import pandas as pd
 
 
 def read_metrics(path: Path) -> pd.DataFrame:
@@ -23,6 +24,8 @@ def read_metrics(path: Path) -> pd.DataFrame:
     Labels are text as written ("None" and "NA" stay text), `seed` and `step` integers, `value` float with NaN for
     an empty cell. Raises InputError when there is no such file or it does not hold these columns.
     """
+    import pandas as pd
+
     path = Path(path)
     file = path / "metrics.csv" if path.is_dir() else path
     frame = pd.DataFrame(parse_metrics(_bytes(file), file), columns=list(COLUMNS))
@@ -55,6 +58,8 @@ def read_runs(paths: Sequence[Path]) -> pd.DataFrame:
     A table named twice is read once. Runs in different folders that bear the same label are told apart by
     their folders. Raises InputError as `metrics_files` and `read_metrics` do.
     """
+    import pandas as pd
+
     files = list(dict.fromkeys(file.resolve() for path in paths for file in metrics_files(path)))
     if not files:
         raise InputError("No run was named.")

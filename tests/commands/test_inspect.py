@@ -43,12 +43,13 @@ def test_one_rollout_by_its_local_signal(run):
     assert "local signal:" in done.output
 
 
-def test_colour_is_that_of_the_sign(run):
+def test_colour_is_that_of_the_sign(monkeypatch):
     from rich.console import Console
 
     from botgrpo_cli.commands.inspect import shaded
     from botgrpo_cli.report.tokens import Line, Token
 
+    monkeypatch.delenv("NO_COLOR", raising=False)  # `--no-color` in another test leaves it behind
     console = Console(force_terminal=True, color_system="truecolor", width=80)
     with console.capture() as got:
         console.print(shaded(Line(0, (Token("up", 1.0), Token("down", -1.0))), 1.0))
