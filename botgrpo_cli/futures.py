@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import Any, Generic, TypeVar
+
+from botgrpo_cli.errors import RunError
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -40,6 +42,23 @@ def then(before: Future[A], work: Callable[[A], B | Future[B]]) -> Future[B]:
             after.set_result(made)
 
     before.add_done_callback(go_on)
+    return after
+
+
+def worded(before: Future[A], sentence: str) -> Future[A]:
+    """The same result; a cancellation becomes a RunError that says `sentence`, for who waits at the end of a chain."""
+    after: Future[A] = Future()
+    after.set_running_or_notify_cancel()
+
+    def deliver(done: Future[A]) -> None:
+        try:
+            after.set_result(done.result())
+        except CancelledError:
+            after.set_exception(RunError(sentence))
+        except BaseException as problem:
+            after.set_exception(problem)
+
+    before.add_done_callback(deliver)
     return after
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from botgrpo_cli.metrics import is_share
 from botgrpo_cli.report import rollouts
 from botgrpo_cli.report.html import folded, page, picture, table
 from botgrpo_cli.report.studies import StudyFolder, first_and_last
@@ -22,7 +23,6 @@ figure { margin: .5rem 0; background: #fff; } figure img { width: 100%; max-widt
 """
     + rollouts.STYLE
 )
-SHARES = ("_rate", "solved")  # metrics that are shares, and pass@k
 MOST_ROLLOUTS = 4  # a study
 
 
@@ -109,7 +109,7 @@ def _value(text: str, metric: str) -> str:
     if not text:
         return "–"
     number = float(text)
-    return f"{number:.1%}" if metric.endswith(SHARES) or metric.startswith("pass@") else f"{number:.3g}"
+    return f"{number:.1%}" if is_share(metric) else f"{number:.3g}"
 
 
 def _table(study: StudyFolder) -> str:

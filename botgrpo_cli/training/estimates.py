@@ -48,6 +48,14 @@ def by_problem(answers: Sequence[Answer]) -> dict[str, list[Answer]]:
     return groups
 
 
+def prompt_means(answers: Sequence[Answer], metric: str) -> list[tuple[str, int, float]]:
+    """(prompt id, samples, mean of a metric over them) of each prompt, in order."""
+    return [
+        (name, len(group), sum(answer.scored.metrics[metric] for answer in group) / len(group))
+        for name, group in by_problem(answers).items()
+    ]
+
+
 def counts(answers: Sequence[Answer], headline: str) -> dict[str, tuple[int, int]]:
     """(samples, right ones) of each problem; right is a headline metric of 1."""
     return {

@@ -24,7 +24,7 @@ from botgrpo_cli.rewards.spans import readable
 from botgrpo_cli.tasks.base import Attachment, Prompt, Task
 from botgrpo_cli.training.batches import held_out_of_run
 from botgrpo_cli.training.checkpoint import save_checkpoint
-from botgrpo_cli.training.estimates import answers_of, pass_rates
+from botgrpo_cli.training.estimates import answers_of, pass_rates, prompt_means
 from botgrpo_cli.training.interrupt import Interrupts
 from botgrpo_cli.training.processes import ALONE, Processes
 from botgrpo_cli.training.refill import collect_step, rewards_of
@@ -192,11 +192,12 @@ class Trainer:
         batch = self._collect(
             self.held_out, step="held-out", group_size=self.recipe.evaluation.samples, evaluation=True
         )
-        metrics = summarise(batch) | pass_rates(answers_of(batch), self.task.headline)
+        answers = answers_of(batch)
+        metrics = summarise(batch) | pass_rates(answers, self.task.headline)
         metrics |= {"prompts": float(len(self.held_out))}
         with self.interrupts.shield():
             with self.processes.agreed():  # before metrics.csv, whose rows say that the evaluation is done
-                self.writer.held_out(self.step, self.task.headline, by_prompt(batch, self.task.headline))
+                self.writer.held_out(self.step, self.task.headline, prompt_means(answers, self.task.headline))
             self._record(self.step, "held-out", metrics, batch, None, SAMPLES_AN_EVALUATION)
         self.reporter.evaluated(self.step, metrics)
         return metrics
@@ -239,14 +240,6 @@ class Trainer:
             self.reporter.note(f"Nothing is being learnt: in the last {QUIET_STEPS} steps {why}.")
             self.writer.event(f"warning at step {self.step}: {why}")
             self.recent.clear()
-
-
-def by_prompt(batch: Batch, metric: str) -> list[tuple[str, int, float]]:
-    """(prompt id, rollouts, mean of a metric over them) of each prompt, in order."""
-    values: dict[str, list[float]] = {}
-    for prompt, scored in zip(batch.prompts, batch.scored, strict=True):
-        values.setdefault(prompt.id, []).append(scored.metrics[metric])
-    return [(prompt, len(of), sum(of) / len(of)) for prompt, of in values.items()]
 
 
 def chosen_rollouts(batch: Batch, count: int) -> list[int]:

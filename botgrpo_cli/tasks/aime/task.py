@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from botgrpo_cli.errors import RunError
-from botgrpo_cli.futures import ready, then
+from botgrpo_cli.futures import ready, then, worded
 from botgrpo_cli.recipe.checks import check_counts
 from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.tasks.aime.answer import grade
@@ -106,11 +105,10 @@ class AimeTask:
             return ready(None)
         if not judge.exact and not steps.measure and prompt.id in self._held_out:
             return ready(None)
-        return _worded(
-            judge_steps(
-                texts, judge.about(prompt.text), window=steps.window, strategy=steps.strategy, values=self._values
-            )
+        judging = judge_steps(
+            texts, judge.about(prompt.text), window=steps.window, strategy=steps.strategy, values=self._values
         )
+        return worded(judging, "The AIME task was closed while steps were waiting to be judged.")
 
     def _score(self, completion: Completion, facts: Facts, judged: Judged | None) -> Scored:
         label = self._judge.label if self._judge else ""
@@ -138,20 +136,3 @@ class AimeTask:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _worded(judging: Future[Judged]) -> Future[Judged]:
-    """The same future, with words for samples that were waiting when the judge was closed."""
-    answer: Future[Judged] = Future()
-    answer.set_running_or_notify_cancel()
-
-    def deliver(done: Future[Judged]) -> None:
-        try:
-            answer.set_result(done.result())
-        except CancelledError:
-            answer.set_exception(RunError("The AIME task was closed while steps were waiting to be judged."))
-        except BaseException as problem:
-            answer.set_exception(problem)
-
-    judging.add_done_callback(deliver)
-    return answer

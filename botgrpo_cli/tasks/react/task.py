@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from botgrpo_cli.errors import InputError, RunError
-from botgrpo_cli.futures import Once, ready, then
+from botgrpo_cli.errors import InputError
+from botgrpo_cli.futures import Once, ready, then, worded
 from botgrpo_cli.judges.registry import make_judges
 from botgrpo_cli.judges.verdicts import CodeVerdict, ScreenVerdict
 from botgrpo_cli.recipe.schema import Recipe
@@ -74,8 +74,6 @@ class ReactTask:
 
     def submit(self, completion: Completion) -> Future[Scored]:
         """Scores in the background; completions with the same code are checked, drawn and judged once."""
-        answer: Future[Scored] = Future()
-        answer.set_running_or_notify_cancel()
         found = extract(completion.text)
         if found.code is None:
             scoring = then(ready(CheckResult()), lambda nothing: self._score(completion, found, nothing))
@@ -84,8 +82,7 @@ class ReactTask:
             scoring = then(ready(refused), lambda result: self._score(completion, found, result))
         else:
             scoring = self._examine(completion, found, found.code)
-        scoring.add_done_callback(lambda done: _deliver(done, answer))
-        return answer
+        return worded(scoring, "The React task was closed while samples were waiting to be checked.")
 
     def _examine(self, completion: Completion, found: Extracted, code: str) -> Future[Scored]:
         """What compiles is drawn and judged by its picture, while the code judge reads the source."""
@@ -155,13 +152,3 @@ class ReactTask:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _deliver(done: Future[Scored], answer: Future[Scored]) -> None:
-    """The last link of the chain, where a cancelled sample gets words."""
-    try:
-        answer.set_result(done.result())
-    except CancelledError:
-        answer.set_exception(RunError("The React task was closed while samples were waiting to be checked."))
-    except BaseException as problem:
-        answer.set_exception(problem)
