@@ -1,5 +1,5 @@
-"""Panels of curves side by side: one a metric (Pass@1, Pass@2, Pass@4; compile rate and blank rate), or one a base
-model. Every curve looks the same in all of them."""
+"""Panels of curves side by side: one a metric (Pass@1, Pass@2, Pass@4; compile rate and blank rate), one a base model
+or one a method. Every curve looks the same in all of them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ from botgrpo_cli.plots.series import Series, build_series, select_rows
 from botgrpo_cli.plots.style import GREY, WIDTH, Look, choose_looks, house_style, new_figure
 
 _LEFT, _RIGHT = 0.72, 0.5  # inches; right of each panel stand the values at the ends of its curves
-_GAP = {"metric": 0.85, "base_model": 0.62}  # inches; each metric has an axis of its own
-_TOP, _HEIGHT = 1.02, 2.75
+_GAP, _OWN_GAP = 0.62, 0.85  # inches; the second where each panel has an axis of its own
+_TOP, _HEIGHT, _BETWEEN = 1.02, 2.75, 1.0
+_COLUMNS = 3  # more panels go into a second row
+
+By = Literal["metric", "base_model", "method"]
 
 
 @dataclass(frozen=True)
@@ -37,31 +40,34 @@ def draw_panels(
     metrics: pd.DataFrame,
     *,
     names: Sequence[str] = ("pass@1", "pass@2", "pass@4"),
-    by: Literal["metric", "base_model"] = "metric",
+    by: By = "metric",
     split: str = "held-out",
     title: str | None = None,
     note: str | None = None,
 ) -> Figure:
-    """One panel a metric of `names`, or one a base model with the first of them; the legend is shared.
+    """One panel a metric of `names`, or one a base model or method with the first of them; the legend is shared.
 
     `metrics` has the columns of `records.schema.COLUMNS`. Metrics that no run logged are left out. Raises InputError
     when there is nothing to draw.
     """
-    panels = _by_model(metrics, names[0], split) if by == "base_model" else _by_metric(metrics, names, split)
+    alike = by != "metric"  # the same metric everywhere, so one scale for all
+    panels = _by_column(metrics, names[0], split, by) if alike else _by_metric(metrics, names, split)
     curves = list({curve.label: curve for panel in panels for curve in panel.curves}.values())
     looks = dict(zip([c.label for c in curves], choose_looks([(c.label, c.method) for c in curves]), strict=True))
     rows = pd.concat([panel.rows for panel in panels])
     caption = caption_of(metrics, rows, max((panel.curves for panel in panels), key=len), split, note)
     bottom = 0.62 + CAPTION_LINE * (caption.count("\n") + 1)
-    height = _TOP + _HEIGHT + bottom
-    gap = _GAP[by]
-    width = (WIDTH - _LEFT - _RIGHT - gap * (len(panels) - 1)) / len(panels)
+    columns, lines = min(_COLUMNS, len(panels)), -(-len(panels) // _COLUMNS)
+    height = _TOP + lines * _HEIGHT + (lines - 1) * _BETWEEN + bottom
+    gap = _GAP if alike else _OWN_GAP
+    width = (WIDTH - _LEFT - _RIGHT - gap * (columns - 1)) / columns
     with house_style():
         figure = new_figure(height)
         for place, panel in enumerate(panels):
-            left = (_LEFT + place * (width + gap)) / WIDTH
-            axes = figure.add_axes((left, bottom / height, width / WIDTH, _HEIGHT / height))
-            _draw(figure, axes, panel, looks, first=place == 0, same_scale=by == "base_model")
+            line, column = divmod(place, _COLUMNS)
+            low, left = bottom + (lines - 1 - line) * (_HEIGHT + _BETWEEN), _LEFT + column * (width + gap)
+            axes = figure.add_axes((left / WIDTH, low / height, width / WIDTH, _HEIGHT / height))
+            _draw(figure, axes, panel, looks, first=column == 0, same_scale=alike)
         figure.text(_LEFT / WIDTH, 1 - 0.34 / height, title or _title(panels, split), fontsize=13, fontweight="bold")
         figure.legend(
             handles=[_handle(name, look) for name, look in looks.items()], loc="upper left", frameon=False,
@@ -85,12 +91,12 @@ def _by_metric(metrics: pd.DataFrame, names: Sequence[str], split: str) -> list[
     return panels
 
 
-def _by_model(metrics: pd.DataFrame, name: str, split: str) -> list[_Panel]:
+def _by_column(metrics: pd.DataFrame, name: str, split: str, column: str) -> list[_Panel]:
     rows = select_rows(metrics, name, split)
     panels = []
-    for model, own in rows.groupby("base_model", sort=False):
-        # Arms of one base model are told apart by their names, which are the same in every panel.
-        panels.append(_Panel(str(model).split("/")[-1], name, own, build_series(own)))
+    for value, own in rows.groupby(column, sort=False):
+        # Arms of one panel are told apart by their names, which are the same in every panel.
+        panels.append(_Panel(str(value).split("/")[-1], name, own, build_series(own)))
     return panels
 
 

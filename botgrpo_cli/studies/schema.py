@@ -60,7 +60,7 @@ class StudyKeys(Section):
     """Scales at which its arms differ; `botgrpo ablate all` leaves it out at others."""
     kind: Kind = "curves"
     """How it is drawn: curves over steps, panels of curves, curves with bars of the drop, win rates."""
-    panels: Literal["metric", "base_model"] = "metric"
+    panels: Literal["metric", "base_model", "method"] = "metric"
     """What the panels of a study of that kind differ in."""
     metrics: list[str]
     """Held-out metrics that go into the tables; the first is the headline, which steps and differences are of."""

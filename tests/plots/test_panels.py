@@ -51,6 +51,18 @@ def test_a_panel_a_base_model_with_one_scale():
     assert len(figure.legends[0].get_texts()) == 2
 
 
+def test_a_panel_a_method_in_rows_of_three():
+    methods = ("bot-grpo", "grpo", "gspo", "dapo", "pure")
+    table = frame(*(arm(rate, method) for method in methods for rate in ("1e-4", "4e-4")))
+    figure = draw_panels(table, names=("compile_rate",), by="method")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == list(methods)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["1e-4", "4e-4"]
+    assert len({axes.get_ylim() for axes in figure.axes}) == 1
+    boxes = [axes.get_position() for axes in figure.axes]
+    assert [box.x0 for box in boxes[3:]] == [box.x0 for box in boxes[:2]]
+    assert all(low.y1 < high.y0 for low, high in zip(boxes[3:], boxes, strict=False))
+
+
 def test_missing_values_and_metrics_that_nobody_logged():
     blank = arm("Bag", metric="blank_rate", steps=(0, 5, 10), values=(None, 0.5, 0.25))
     figure = draw_panels(frame(arm("Bag"), blank), names=("compile_rate", "blank_rate", "hollow_rate"))

@@ -10,7 +10,7 @@ import pytest
 from botgrpo_cli.recipe.errors import RecipeError
 from botgrpo_cli.recipe.shipped import shipped_dir
 from botgrpo_cli.studies.load import load_study
-from botgrpo_cli.studies.shipped import study_names
+from botgrpo_cli.studies.shipped import studies_dir, study_names
 from tests.recipe.helpers import plenty
 from tests.studies.toy import RECIPE, STUDY, write_study
 
@@ -56,6 +56,19 @@ def test_a_shipped_study_resolves_with_different_arms(name, scale):
     assert all(arm.recipe.scale == scale for arm in study.arms)
     assert len({arm.recipe.model_dump_json() for arm in study.arms}) == len(study.arms) >= 2
     assert all(arm.baseline for arm in study.arms) is False  # somebody is the baseline
+
+
+@pytest.mark.parametrize("name", ["learning-rate-aime", "learning-rate-react"])
+def test_every_method_of_a_sweep_sees_the_same_rates(name):
+    study = load_study(studies_dir().parent / "sweeps" / f"{name}.yaml", scale="tiny")
+    assert study.name == name
+    rates = {}
+    for arm in study.arms:
+        rates.setdefault(arm.recipe.method.name, []).append(arm.recipe.training.learning_rate)
+        assert arm.label == f"{arm.recipe.training.learning_rate:.0e}".replace("e-0", "e-")
+    assert len(rates) >= 2
+    assert len(set(map(tuple, rates.values()))) == 1
+    assert len(rates["grpo"]) == 4
 
 
 def test_minutes_are_stated_wherever_a_study_runs():
