@@ -29,7 +29,7 @@ from botgrpo_cli.tasks.react.process import NODE_FLAGS, BootFailed, NodeProcess,
 from botgrpo_cli.tasks.react.toolchain import RENDERER, ensure_toolchain, find_node, locked_versions
 
 CACHED_RESULTS = 512
-LARGEST_CACHED = 200_000  # bytes of a picture; those of good components have 5,000 to 60,000
+LARGEST_CACHED = 200_000  # bytes of a picture; those of good components have 10,000 to 100,000
 # kB of writable memory for each process of the browser. Not the address space, of which V8 reserves a terabyte.
 MEMORY_LIMIT = 1_000_000
 PATIENCE = 15  # times the limit of a sample, by the clock

@@ -215,7 +215,7 @@ export class Stage {
       const { executionContextId } = await this.#cdp.send('Page.createIsolatedWorld', { frameId: this.#frame, worldName: 'probe' });
       const words = [live, CONTROLS, PROBE].map((value) => JSON.stringify(value)).join(', ');
       const facts = await this.#evaluate(`(${probe})(${words})`, { contextId: executionContextId, awaitPromise: true });
-      const { data } = await this.#cdp.send('Page.captureScreenshot', { format: 'png' });
+      const { data } = await this.#cdp.send('Page.captureScreenshot', { format: 'png', optimizeForSpeed: true });
       const found = measure(decode(Buffer.from(data, 'base64')), facts);
       const why = blank(found);
       const outcome = !why ? 'drawn' : errors.length ? 'error' : 'blank';
