@@ -7,7 +7,7 @@ import pytest
 from botgrpo_cli.records.held_out import read_held_out
 from botgrpo_cli.records.read import read_metrics
 from botgrpo_cli.studies.tables import read_summary
-from tests.real.test_cli_train import botgrpo
+from tests.program import botgrpo, cold
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ arms:
 def test_a_study_from_its_file_to_its_figure(tmp_path):
     (tmp_path / "short.yaml").write_text(STUDY)
     options = ("--scale", "tiny", "--seeds", "3", "--steps", "2")
-    done = botgrpo("ablate", "short.yaml", *options, "--jobs", 2, cwd=tmp_path)
+    done = cold("ablate", "short.yaml", *options, "--jobs", 2, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "short: grpo, seed 3: done in" in done.stdout
     folder = tmp_path / "results/short"

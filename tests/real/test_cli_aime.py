@@ -8,7 +8,7 @@ import json
 import pytest
 
 from botgrpo_cli.records.read import read_metrics, read_samples
-from tests.real.test_cli_train import botgrpo
+from tests.program import botgrpo
 
 pytestmark = pytest.mark.slow
 

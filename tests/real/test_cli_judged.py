@@ -7,7 +7,7 @@ import json
 import pytest
 
 from botgrpo_cli.records.read import read_metrics, read_samples
-from tests.real.test_cli_train import FEW, botgrpo
+from tests.program import FEW, botgrpo
 
 pytestmark = pytest.mark.slow
 ON = ["--set", "reward.vlm.mode=local-2turn", "--set", "judge.noise=0.05"]

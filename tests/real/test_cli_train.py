@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -14,32 +13,14 @@ import pytest
 
 from botgrpo_cli.records.read import read_metrics, read_samples
 from botgrpo_cli.training.checkpoint import list_checkpoints
-
-FEW = [
-    "--set",
-    "sampling.prompts=2",
-    "--set",
-    "sampling.group_size=4",
-    "--set",
-    "training.micro_batch=8",
-    "--set",
-    "evaluation.prompts=4",
-    "--set",
-    "sampling.max_new_tokens=200",
-]
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", "NO_COLOR": "1"}
-
-
-def botgrpo(*arguments, cwd, **options):
-    command = [sys.executable, "-m", "botgrpo_cli", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, **options)
+from tests.program import ENVIRONMENT, FEW, botgrpo, cold
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A short, real run of the tiny scale: real policy, real compiler, real linter."""
     folder = tmp_path_factory.mktemp("cli")
-    done = botgrpo("train", "react_qwen", "--scale", "tiny", "--steps", 2, "--out", "run", *FEW, cwd=folder)
+    done = cold("train", "react_qwen", "--scale", "tiny", "--steps", 2, "--out", "run", *FEW, cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder, done
 
@@ -92,7 +73,7 @@ def test_a_taken_folder_and_another_recipe_are_refused(run):
 @pytest.mark.slow
 def test_evaluate_prints_intervals_and_writes_a_table(run):
     folder, _ = run
-    done = botgrpo("evaluate", "run", "--prompts", 3, "--samples", 2, "--k", "1,2", cwd=folder)
+    done = cold("evaluate", "run", "--prompts", 3, "--samples", 2, "--k", "1,2", cwd=folder)
     assert done.returncode == 0, done.stderr
     for word in (
         "compile_rate",
@@ -217,8 +198,7 @@ def test_the_paper_scale_without_a_gpu_stops_at_once_with_two_commands(tmp_path)
 @pytest.mark.slow
 def test_node_missing_and_npm_offline_are_said_before_anything_starts(tmp_path):
     nowhere = {**ENVIRONMENT, "BOTGRPO_CACHE": str(tmp_path / "cache"), "BOTGRPO_NODE": str(tmp_path / "no-node")}
-    command = [sys.executable, "-m", "botgrpo_cli", "train", "react_qwen", "--scale", "tiny", "--out", "run"]
-    done = subprocess.run(command, cwd=tmp_path, env=nowhere, capture_output=True, text=True, timeout=120)
+    done = botgrpo("train", "react_qwen", "--scale", "tiny", "--out", "run", cwd=tmp_path, environment=nowhere)
     assert done.returncode == 2, done.stderr
     assert "Node" in done.stderr
     assert not (tmp_path / "run").exists()

@@ -10,7 +10,7 @@ import pytest
 
 from botgrpo_cli.records.read import read_metrics, read_samples
 from botgrpo_cli.training.checkpoint import list_checkpoints
-from tests.real.test_cli_train import ENVIRONMENT, FEW, botgrpo
+from tests.program import ENVIRONMENT, FEW, botgrpo, cold
 
 SHORT = (*FEW, "--set", "sampling.max_new_tokens=60", "--set", "evaluation.prompts=2")
 TRL = ("train", "react_qwen", "--scale", "tiny", "--engine", "trl", *SHORT)
@@ -20,7 +20,7 @@ TRL = ("train", "react_qwen", "--scale", "tiny", "--engine", "trl", *SHORT)
 def run(tmp_path_factory):
     """A short, real run: real policy, real compiler, real linter, TRL's generation and update."""
     folder = tmp_path_factory.mktemp("trl")
-    done = botgrpo(*TRL, "--steps", 1, "--out", "run", cwd=folder)
+    done = cold(*TRL, "--steps", 1, "--out", "run", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder, done
 

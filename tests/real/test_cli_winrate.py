@@ -12,7 +12,7 @@ from botgrpo_cli.tasks.react.prompts import load_prompts
 from botgrpo_cli.tiny.react import tasks, write
 from botgrpo_cli.winrate.tables import read_table
 from tests.judges.server import behave, chat, running
-from tests.real.test_cli_train import FEW, botgrpo
+from tests.program import FEW, botgrpo, cold
 from tests.real.test_react_render import needs_browser
 
 pytestmark = [pytest.mark.slow, needs_browser]
@@ -51,7 +51,7 @@ def test_an_always_first_judge_over_http_gives_exactly_one_half(folder):
         for prompt in PROMPTS:
             shutil.copy(folder / "poor" / f"{prompt}.jsx", folder / "three")
         options = ("--judge", "openai:m", "--set", f"judge.url={server.url}", "--set", "judge.cache=false")
-        done = botgrpo("winrate", "rich", "three", "--out", "half", *options, cwd=folder)
+        done = cold("winrate", "rich", "three", "--out", "half", *options, cwd=folder)
         assert done.returncode == 0, done.stderr
         asked = sum("better" in json.dumps(request.get("response_format", {})) for request in server.requests)
     [row] = read_table(folder / "half" / "winrate.csv").to_dict("records")

@@ -16,12 +16,16 @@ from botgrpo_cli.judges.base import Ask, Image
 from botgrpo_cli.judges.client import JudgeClient, make_judge
 from botgrpo_cli.judges.code import code_ask, code_verdict
 from botgrpo_cli.judges.connect import open_transport
+from botgrpo_cli.judges.pairwise import App, ModelPairJudge, judge_pair, share_of
 from botgrpo_cli.judges.probe import square_png
 from botgrpo_cli.judges.settings import resolve
+from botgrpo_cli.judges.steps import ModelStepJudge
 from botgrpo_cli.judges.transport import Fault, Prompt
 from botgrpo_cli.policy.small import DEFAULT, GGUF_FILE, small_folder
 from botgrpo_cli.recipe.schema import JudgeConfig
+from botgrpo_cli.tasks.aime.verdicts import VERDICTS, judge_steps
 from botgrpo_cli.tasks.base import Prompt as TaskPrompt
+from botgrpo_cli.tiny import chains
 from tests.judges.asks import SCHEMA, ask
 from tests.judges.conftest import NoWait, no_environment  # noqa: F401
 
@@ -61,7 +65,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 def judge(address) -> Iterator[JudgeClient]:
-    config = JudgeConfig(kind="openai", url=address, model="smollm2", max_tokens=256, tries=2, timeout=300)
+    config = JudgeConfig(kind="openai", url=address, model="smollm2", max_tokens=160, tries=2, timeout=300)
     made = make_judge(config, patience=NoWait(2))
     yield made
     made.close()
@@ -113,6 +117,30 @@ def test_the_code_judges_prompt_and_schema_go_through(judge):
     assert reply.outcome in ("ok", "malformed"), reply.text
     assert 0 <= verdict.score <= 1
     assert (verdict.outcome == "ok") == (reply.outcome == "ok")
+
+
+def test_verdicts_on_the_steps_of_a_solution(judge):
+    task = chains.tasks("held-out")[0]
+    texts = [step.strip() for step in chains.solution(task.chain).split("\n\n")][:3]
+    ask = ModelStepJudge(judge).about(task.prompt.text)
+    found = judge_steps(texts, ask, window=2, strategy="context-aware").result()
+    assert found.calls == 2
+    assert set(found.outcomes) <= {"ok", "malformed"}  # it may write reasons until it is cut off
+    assert len(found.scores) == 3
+    for verdict, score in zip(found.verdicts, found.scores, strict=True):
+        assert verdict in (None, *VERDICTS)
+        assert verdict is not None or score == 0
+    assert found.malformed == found.verdicts.count(None)
+
+
+def test_four_rounds_over_a_pair_of_sources(judge):
+    apps = [App(f"export default function App() {{\n  return <h1>{word}</h1>;\n}}") for word in ("Timer", "Nothing")]
+    pairs = ModelPairJudge(judge, looks=False)
+    result = judge_pair(pairs, TaskPrompt("p", "A heading that says Timer.", "easy"), *apps)
+    assert [each.order for each in result.rounds] == ["AB", "BA", "BA", "AB"]
+    assert {each.outcome for each in result.rounds} <= {"ok", "malformed"}
+    assert result.a_share == share_of(result.rounds)
+    assert pairs.counters()["calls"] == 4
 
 
 def test_an_image_is_refused_with_the_servers_own_words(address):

@@ -16,7 +16,11 @@ from botgrpo_cli.recipe.typed import dotted_keys, expected, field_at
 from botgrpo_cli.recipe.yaml_strict import Mapping, Scalar, read_yaml
 from tests.recipe.helpers import load, write
 
-FILES = [path for path in sorted(shipped_dir().rglob("*.yaml")) if path.parent.name not in ("studies", "sweeps", "accelerate")]
+FILES = [
+    path
+    for path in sorted(shipped_dir().rglob("*.yaml"))
+    if path.parent.name not in ("studies", "sweeps", "accelerate")
+]
 KEYS = [key for key in dotted_keys(Recipe) if key != "name"]  # the name is that of the file
 
 

@@ -1,0 +1,62 @@
+"""The real program in a process of its own, and settings that make its runs short.
+
+Importing torch and transformers costs more than most of these tests, so `botgrpo` forks the process from one that has
+them already. `cold` starts it as a user does; each command is started so in some test.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from subprocess import CompletedProcess
+
+FEW = [
+    *("--set", "sampling.prompts=2", "--set", "sampling.group_size=4", "--set", "training.micro_batch=8"),
+    *("--set", "evaluation.prompts=4", "--set", "sampling.max_new_tokens=200"),
+]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", "NO_COLOR": "1"}
+
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["tests.preload"])
+
+
+def cold(
+    *arguments: object, cwd: Path, environment: Mapping[str, str] = ENVIRONMENT, seconds: float = 300
+) -> CompletedProcess[str]:
+    """Runs `botgrpo` with `arguments` in `cwd`. Raises subprocess.TimeoutExpired after `seconds`."""
+    command = [sys.executable, "-m", "botgrpo_cli", *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=seconds)
+
+
+def botgrpo(
+    *arguments: object, cwd: Path, environment: Mapping[str, str] = ENVIRONMENT, seconds: float = 300
+) -> CompletedProcess[str]:
+    """As `cold`, sooner."""
+    words = ["botgrpo", *map(str, arguments)]
+    with tempfile.TemporaryDirectory() as folder:
+        process = _PROCESSES.Process(target=_run, args=(words, str(cwd), dict(environment), folder))
+        process.start()
+        process.join(seconds)
+        said = [(Path(folder) / name).read_text(encoding="utf-8") for name in ("out", "err")]
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            raise subprocess.TimeoutExpired(words, seconds, *said)
+    return CompletedProcess(words, process.exitcode, *said)
+
+
+def _run(words: list[str], cwd: str, environment: dict[str, str], folder: str) -> None:
+    for name, number in (("out", 1), ("err", 2)):
+        os.dup2(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT), number)
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = words
+    from botgrpo_cli.app import main
+
+    main(words[1:])
