@@ -10,6 +10,7 @@ import typer
 
 from botgrpo_cli.errors import InputError
 from botgrpo_cli.metrics import HEADLINES
+from botgrpo_cli.records.write import make_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,10 +49,10 @@ def plot(
     A study is drawn from the tables in its folder, as its kind asks. For runs there is one curve a method or arm; runs
     that differ in the seed alone are shown with their mean. With --metric the runs of a study are drawn so too.
     """
-    from botgrpo_cli.plots import PLOTS, check_formats, save_figure  # matplotlib takes a second that --help need not
+    from botgrpo_cli.plots import PLOTS, read_formats, save_figure  # matplotlib takes a second that --help need not
     from botgrpo_cli.records.read import metrics_files, read_runs
 
-    wanted = check_formats(name.strip().lower() for name in formats.split(",") if name.strip())
+    wanted = read_formats(formats)
     if metric is None and split is None and (studies := _studies(paths)):
         _draw_studies(studies, wanted, out)
         return
@@ -69,7 +70,7 @@ def plot(
     if silent:
         typer.echo(f"Left out, for want of '{metric}' on the split '{split}': {', '.join(silent)}.", err=True)
     folder = out if out is not None else _home(paths, files)
-    _make(folder)
+    make_folder(folder)
     for path in save_figure(figure, folder / _stem(metric, split, headline), wanted):
         typer.echo(f"Figure: {path}")
 
@@ -114,7 +115,7 @@ def _draw_studies(studies: list[Path], formats: list[str], out: Path | None) -> 
     if out is not None and len(studies) > 1:
         raise InputError("--out takes the figure of one study; name one, or leave it out.")
     if out is not None:
-        _make(out)
+        make_folder(out)
     for study in studies:
         for path in save_study_figure(study, formats, out):
             typer.echo(f"Figure: {path}")
@@ -130,14 +131,7 @@ def _draw_win_rates(paths: list[Path], formats: list[str], out: Path | None) -> 
     if out is None and len(paths) > 1:
         raise InputError("Several comparisons go into one figure; name its folder with --out.")
     folder = out or paths[0]
-    _make(folder)
+    make_folder(folder)
     table = pd.concat([read_table(path / TABLE) for path in paths], ignore_index=True)
     for path in save_figure(PLOTS["winrate"](table), folder / "figure", formats):
         typer.echo(f"Figure: {path}")
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"The folder {folder} cannot be made: {error.strerror}. Name another with --out.") from error

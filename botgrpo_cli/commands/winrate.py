@@ -67,9 +67,9 @@ def winrate(
     if shown not in SHOWN:
         raise InputError(f"--show is '{shown}'; expected screenshots or sources.{nearest(shown, SHOWN)}")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    from botgrpo_cli.plots import check_formats
+    from botgrpo_cli.plots import read_formats
 
-    wanted = check_formats(name.strip().lower() for name in formats.split(",") if name.strip())
+    wanted = read_formats(formats)
     config = judge_config(judge, sets or [])
     from botgrpo_cli.judges.registry import make_pair_judge
     from botgrpo_cli.winrate import run as library
@@ -79,7 +79,7 @@ def winrate(
     chosen = shared_prompts(first, second, prompts)
     steps = shared_steps(first, second, checkpoints)
     folder = out or default_out(first, second)
-    library.make_folder(folder)
+    library.make_room(folder)
     terminal = console()
     with Watch(progress_console(), first) as watch:
         watch.say("Preparing judge and browser.")

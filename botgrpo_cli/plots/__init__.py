@@ -8,7 +8,7 @@ with no_backend_asked():
     from botgrpo_cli.plots.curves import draw_curves
     from botgrpo_cli.plots.panels import draw_panels
     from botgrpo_cli.plots.stability import draw_stability
-    from botgrpo_cli.plots.style import FORMATS, check_formats, save_figure
+    from botgrpo_cli.plots.style import FORMATS, read_formats, save_figure
     from botgrpo_cli.plots.winrate import draw_winrate
 
 PLOTS = {"curves": draw_curves, "panels": draw_panels, "stability": draw_stability, "winrate": draw_winrate}
@@ -17,10 +17,10 @@ PLOTS = {"curves": draw_curves, "panels": draw_panels, "stability": draw_stabili
 __all__ = [
     "FORMATS",
     "PLOTS",
-    "check_formats",
     "draw_curves",
     "draw_panels",
     "draw_stability",
     "draw_winrate",
+    "read_formats",
     "save_figure",
 ]

@@ -140,6 +140,11 @@ def check_formats(formats: Iterable[str]) -> list[str]:
     return chosen
 
 
+def read_formats(text: str) -> list[str]:
+    """As `check_formats`, of a list with commas between: "png, svg"."""
+    return check_formats(name.strip().lower() for name in text.split(",") if name.strip())
+
+
 def save_figure(figure: Figure, stem: Path, formats: Iterable[str] = ("png", "svg")) -> list[Path]:
     """Write `stem`.png and so on, each in one rename, and return their paths.
 

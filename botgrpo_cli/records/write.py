@@ -159,6 +159,14 @@ class RunWriter:
                 write_atomic(path, new)
 
 
+def make_folder(folder: Path) -> None:
+    """Raises InputError, which names --out, when it can't be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"The folder {folder} cannot be made: {error.strerror}. Name another with --out.") from error
+
+
 def write_atomic(path: Path, data: bytes) -> None:
     """Replace `path` by `data`: readers see the old file or the new one, never a part. Raises RunError."""
     path = Path(path)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from botgrpo_cli.errors import InputError
 from botgrpo_cli.recipe.load import dump_recipe
-from botgrpo_cli.records.write import write_atomic
+from botgrpo_cli.records.write import make_folder, write_atomic
 from botgrpo_cli.studies import versus
 from botgrpo_cli.studies.follow import RunFollower, WinrateFollower
 from botgrpo_cli.studies.jobs import LAUNCH, Job, Pool, Watcher, threads_each
@@ -153,11 +153,11 @@ def _locked(folder: Path) -> Iterator[int]:
 
     Raises InputError when another one works there, or the folder can't be made.
     """
+    make_folder(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError as error:
-        raise InputError(f"The folder {folder} cannot be made: {error.strerror}. Name another with --out.") from error
+        raise InputError(f"The folder {folder} cannot be read: {error.strerror}. Name another with --out.") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -12,7 +12,7 @@ import botgrpo_cli
 from botgrpo_cli.errors import InputError
 from botgrpo_cli.judges.pairwise import PairJudge, PairResult, WinRate, summarise
 from botgrpo_cli.records.manifest import git_state, hardware, software, write_manifest
-from botgrpo_cli.records.write import write_atomic
+from botgrpo_cli.records.write import make_folder, write_atomic
 from botgrpo_cli.tasks.base import Prompt
 from botgrpo_cli.winrate.contest import Pair, compare
 from botgrpo_cli.winrate.gallery import gallery
@@ -59,6 +59,13 @@ def win_rates(
     step without a change (a model, a folder) are made once.
     """
     started = time.time()
+    # Asked once: none of it changes while apps are compared.
+    made_with = {
+        "toolchain": renderer.versions() if renderer else {},
+        "software": software(),
+        "hardware": hardware(),
+        "git": git_state(Path(botgrpo_cli.__file__).parent),
+    }
     written: dict[tuple[int, int | None], Any] = {}
 
     def entries(number: int, side: Side, step: int | None) -> Any:
@@ -77,7 +84,7 @@ def win_rates(
         compared.append((pair_of_steps, pairs))
         outcome.rates.append(found)
         outcome.rows.append(row_of(a, b, pair_of_steps, judge, len(prompts), found))
-        _write(out, a, b, judge, renderer, prompts, outcome, compared, time.time() - started)
+        _write(out, a, b, judge, prompts, outcome, compared, made_with | {"seconds": round(time.time() - started, 1)})
         watch.judged(pair_of_steps, found)
     return outcome
 
@@ -87,11 +94,10 @@ def _write(
     a: Side,
     b: Side,
     judge: PairJudge,
-    renderer: ReactRenderer | None,
     prompts: Sequence[Prompt],
     outcome: Outcome,
     compared: Sequence[tuple[Steps, list[Pair]]],
-    seconds: float,
+    made_with: dict[str, Any],
 ) -> None:
     write_table(out / TABLE, outcome.rows)
     write_pairs(out / PAIRS, compared)
@@ -108,11 +114,7 @@ def _write(
         "shown": shown(judge),
         "heuristic": ["pairwise judge"] if label in ("heuristic", "simulated") else [],
         "simulated": judge.describe().get("errors", []),
-        "toolchain": renderer.versions() if renderer else {},
-        "software": software(),
-        "hardware": hardware(),
-        "git": git_state(Path(botgrpo_cli.__file__).parent),
-        "seconds": round(seconds, 1),
+        **made_with,
     }
     write_manifest(out, manifest)
 
@@ -146,13 +148,10 @@ def _step(row: dict[str, Any]) -> str:
     return f"{first}" if first == second else f"{'–' if first is None else first} / {'–' if second is None else second}"
 
 
-def make_folder(out: Path) -> None:
+def make_room(out: Path) -> None:
     """Raises InputError when `out` holds something that is no earlier comparison."""
     if out.exists() and not out.is_dir():
         raise InputError(f"{out} is a file. Name a folder with --out.")
     if out.is_dir() and any(out.iterdir()) and not (out / TABLE).is_file():
         raise InputError(f"{out} holds something else than a comparison (no {TABLE}). Name another with --out.")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"The folder {out} cannot be made: {error.strerror}. Name another with --out.") from error
+    make_folder(out)

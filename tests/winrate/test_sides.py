@@ -153,6 +153,6 @@ def test_what_does_not_compile_says_why():
 def test_a_folder_that_holds_something_else_is_left_alone(tmp_path):
     (tmp_path / "thesis.md").write_text("x")
     with pytest.raises(InputError, match="holds something else than a comparison"):
-        library.make_folder(tmp_path)
+        library.make_room(tmp_path)
     (tmp_path / "winrate.csv").write_text("x")
-    library.make_folder(tmp_path)
+    library.make_room(tmp_path)
