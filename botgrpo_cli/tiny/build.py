@@ -59,26 +59,21 @@ class BuildConfig:
 
 
 def train_tokenizer(config: BuildConfig) -> PreTrainedTokenizerFast:
-    """A byte-level BPE of at most `config.vocabulary` entries, trained on prompts and clean completions, and the words.
+    """At most `config.vocabulary` entries that a byte-level BPE finds in prompts and clean completions, and the words.
 
     Nearly every word of the generated texts gets an entry of its own: a small model copies one id far more easily
     than a spelling in pieces. `AutoTokenizer` gives any model of type qwen2 the pieces of Qwen2 whatever its
-    tokenizer.json says; only words that are added tokens and single bytes come out the same.
+    tokenizer.json says; only added tokens and single bytes come out the same. So what the BPE found becomes added
+    tokens, of which the longest that fits is taken, and nothing is merged.
     """
-    tokenizer = Tokenizer(models.BPE())
-    cut = [pre_tokenizers.Split(Regex(config.source.pieces), "isolated")] if config.source.pieces else []
-    bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*cut, bytes_])
+    found = [_text(token) for token in sorted(_found(config), key=len, reverse=True)]
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    single = {token: number for number, token in enumerate([PAD, START, END, *alphabet])}
+    tokenizer = Tokenizer(models.BPE(vocab=single, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=config.vocabulary,
-        special_tokens=[PAD, START, END],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    texts = config.source.examples(config.seed, Stage(0))
-    tokenizer.train_from_iterator((part for _ in range(4000) for part in next(texts)), trainer)
-    tokenizer.add_tokens([AddedToken(word, normalized=False) for word in config.source.words])
+    words = dict.fromkeys([*found, *config.source.words])
+    tokenizer.add_tokens([AddedToken(word, normalized=False) for word in words])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token=END,
@@ -89,6 +84,27 @@ def train_tokenizer(config: BuildConfig) -> PreTrainedTokenizerFast:
         model_max_length=shapes.POSITIONS,
         clean_up_tokenization_spaces=False,
     )
+
+
+def _found(config: BuildConfig) -> list[str]:
+    """The entries of more than one byte, in the letters of ByteLevel."""
+    tokenizer = Tokenizer(models.BPE())
+    cut = [pre_tokenizers.Split(Regex(config.source.pieces), "isolated")] if config.source.pieces else []
+    bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*cut, bytes_])
+    trainer = trainers.BpeTrainer(
+        vocab_size=config.vocabulary,
+        special_tokens=[PAD, START, END],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    texts = config.source.examples(config.seed, Stage(0))
+    tokenizer.train_from_iterator((part for _ in range(4000) for part in next(texts)), trainer)
+    return [token for token in tokenizer.get_vocab() if len(token) > 1 and token not in (PAD, START, END)]
+
+
+def _text(token: str) -> str:
+    return decoders.ByteLevel().decode([token])
 
 
 def encode(tokenizer: PreTrainedTokenizerFast, prompt: str, completion: str) -> tuple[list[int], int]:
