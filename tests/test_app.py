@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -125,6 +126,18 @@ def test_the_application_starts_without_heavy_libraries():
     program = f"import sys, botgrpo_cli.app; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(("given", "used"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")])
+def test_threads_that_wait_sleep_unless_told_otherwise(given, used):
+    program = (
+        "import os, sys, botgrpo_cli.app as it\n"
+        "it.app = lambda *_, **__: print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)\n"
+        "it.main([])"
+    )
+    environment = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"} | given
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{used} False\n"
 
 
 def test_python_m_is_the_same_command():
