@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -48,6 +48,16 @@ def botgrpo(
             process.join()
             raise subprocess.TimeoutExpired(words, seconds, *said)
     return CompletedProcess(words, process.exitcode, *said)
+
+
+def assert_starts_nothing(*arguments: object, cwd: Path, words: Sequence[str]) -> None:
+    """The command ends with code 2 and one message that holds all of `words`, and leaves no file in `cwd`."""
+    done = botgrpo(*arguments, cwd=cwd)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr
+    assert list(cwd.iterdir()) == []
 
 
 def _run(words: list[str], cwd: str, environment: dict[str, str], folder: str) -> None:
