@@ -80,7 +80,7 @@ app.command()(doctor)
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Runs the command line and exits. Wrong input and failed runs become one message on standard error."""
-    # torch is not imported yet. Its threads spin while they wait for each other, by default: beside another process that
+    # torch is not imported yet. By default its threads spin while they wait for each other: beside another process that
     # wants the same cores (two runs at once) a training step then took ten times as long.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:

@@ -189,9 +189,9 @@ def print_list(terminal: Console) -> None:
     from botgrpo_cli.recipe.errors import RecipeError
     from botgrpo_cli.studies import needs
     from botgrpo_cli.studies.load import load_study
-    from botgrpo_cli.studies.shipped import study_names
+    from botgrpo_cli.studies.shipped import study_names, sweep_names
 
-    for name in study_names():
+    for name in (*study_names(), *sweep_names()):
         at = {}
         for scale in SCALES:
             try:
@@ -217,7 +217,8 @@ def print_list(terminal: Console) -> None:
         terminal.print(table)
     terminal.print(
         "Times are estimates, all runs one after the other: tiny and small from runs with one thread of two busy "
-        "cores, paper reckoned for one 80 GB GPU and never run. Runs that studies share are trained once.",
+        "cores, paper reckoned for one 80 GB GPU and never run. Runs that studies share are trained once. "
+        f"`botgrpo ablate all` leaves out {' and '.join(sweep_names())}.",
     )
 
 

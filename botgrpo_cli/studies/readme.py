@@ -14,7 +14,7 @@ import pandas as pd
 from botgrpo_cli.metrics import in_words, is_share, shown
 from botgrpo_cli.records.manifest import MANIFEST, read_manifest
 from botgrpo_cli.records.write import write_atomic
-from botgrpo_cli.studies.shipped import study_names
+from botgrpo_cli.studies.shipped import study_names, sweep_names
 from botgrpo_cli.studies.tables import read_summary
 from botgrpo_cli.winrate.tables import TABLE, read_table
 
@@ -51,7 +51,7 @@ def studies_in(root: Path) -> list[tuple[Path, dict[str, Any]]]:
         about = read_manifest(path.parent)
         if about.get("study") and (path.parent / "summary.csv").is_file():
             found.append((path.parent, about))
-    order = study_names()
+    order = [*study_names(), *sweep_names()]
     return sorted(found, key=lambda each: order.index(n) if (n := each[1]["study"]) in order else len(order))
 
 
@@ -102,11 +102,12 @@ def _table(about: Mapping[str, Any], summary: pd.DataFrame) -> list[str]:
     unit = " (points)" if is_share(metric) else ""
     heads += [f"drop{unit}", f"difference{unit}", "p"]
     lines = [_line(heads), _line(["---"] * len(heads))]
-    for _, row in rows.iterrows():
-        cells = [row["label"], row["seeds"].replace(" ", ", "), _value(metric, row, "final")]
-        for name in other:
-            own = summary[(summary["metric"] == name) & (summary["arm"] == row["arm"])]
-            cells.append(_value(name, own.iloc[0], "final") if len(own) else "")
+    names = rows["label" if rows["label"].is_unique else "arm"]  # arms of several panels may share their labels
+    for name, (_, row) in zip(names, rows.iterrows(), strict=True):
+        cells = [name, row["seeds"].replace(" ", ", "), _value(metric, row, "final")]
+        for drawn in other:
+            own = summary[(summary["metric"] == drawn) & (summary["arm"] == row["arm"])]
+            cells.append(_value(drawn, own.iloc[0], "final") if len(own) else "")
         cells += [row[f"steps_{level}"] for level in used] + [_faster(row, level) for level in used]
         cells += [_points(metric, row["drop"]), _difference(metric, row), _p(row)]
         lines.append(_line(cells))

@@ -35,17 +35,26 @@ def study_names() -> list[str]:
     return [name for name in _ORDER if name in there] + sorted(there - set(_ORDER))
 
 
+def sweeps_dir() -> Path:
+    """The folder of the shipped sweeps: studies of one key, which `botgrpo ablate all` leaves out."""
+    return shipped_dir() / "sweeps"
+
+
+def sweep_names() -> list[str]:
+    return sorted(path.stem for path in sweeps_dir().glob("*.yaml"))
+
+
 def find_study(name_or_path: str) -> tuple[Path | None, str]:
     """The file that a name or a path means, and an empty text. When there is none: None, and what was expected."""
-    names = study_names()
-    if name_or_path in names:
-        return studies_dir() / f"{name_or_path}.yaml", ""
+    folders = {name: studies_dir() for name in study_names()} | {name: sweeps_dir() for name in sweep_names()}
+    if name_or_path in folders:
+        return folders[name_or_path] / f"{name_or_path}.yaml", ""
     path = Path(name_or_path).expanduser()
     try:
         if name_or_path and path.is_file():
             return path, ""
     except (OSError, ValueError):  # a name that is too long or holds a NUL
         pass
-    hint = nearest(Path(name_or_path).stem, [*names, "all"])
-    known = ", ".join(names)
+    hint = nearest(Path(name_or_path).stem, [*folders, "all"])
+    known = ", ".join(folders)
     return None, f"Found no study {name_or_path!r}; expected a file, all, or a shipped study: {known}.{hint}"

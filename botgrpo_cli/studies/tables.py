@@ -24,7 +24,7 @@ from botgrpo_cli.records.schema import COLUMNS
 from botgrpo_cli.records.write import METRICS, write_atomic
 from botgrpo_cli.studies import versus
 from botgrpo_cli.studies.load import Study
-from botgrpo_cli.studies.shipped import study_names
+from botgrpo_cli.studies.shipped import study_names, sweep_names
 from botgrpo_cli.studies.state import Planned, manifest_of, relative, steps_done
 from botgrpo_cli.studies.summary import ArmTables, Cell, RunTables, columns, summary
 from botgrpo_cli.training.run import RECIPE_FILE, recipe_changes
@@ -185,7 +185,7 @@ def _manifest(study: Study, folder: Path, runs: Sequence[Finished], missing: Seq
 
 def _command(study: Study, runs: Sequence[Finished]) -> str:
     """What makes these tables, without options that change no number."""
-    name = study.name if study.name in study_names() else study.path.name
+    name = study.name if study.name in (*study_names(), *sweep_names()) else study.path.name
     parts = ["botgrpo ablate", name, "--scale", study.scale]
     seeds = sorted({run.seed for run in runs})
     parts += ["--seeds", ",".join(map(str, seeds))] if seeds != sorted(study.keys.seeds) else []

@@ -10,7 +10,7 @@ import pytest
 from botgrpo_cli.recipe.errors import RecipeError
 from botgrpo_cli.recipe.shipped import shipped_dir
 from botgrpo_cli.studies.load import load_study
-from botgrpo_cli.studies.shipped import studies_dir, study_names
+from botgrpo_cli.studies.shipped import study_names, sweep_names
 from tests.recipe.helpers import plenty
 from tests.studies.toy import RECIPE, STUDY, write_study
 
@@ -58,10 +58,9 @@ def test_a_shipped_study_resolves_with_different_arms(name, scale):
     assert all(arm.baseline for arm in study.arms) is False  # somebody is the baseline
 
 
-@pytest.mark.parametrize("name", ["learning-rate-aime", "learning-rate-react"])
+@pytest.mark.parametrize("name", sweep_names())
 def test_every_method_of_a_sweep_sees_the_same_rates(name):
-    study = load_study(studies_dir().parent / "sweeps" / f"{name}.yaml", scale="tiny")
-    assert study.name == name
+    study = load_study(name, scale="tiny")
     rates = {}
     for arm in study.arms:
         rates.setdefault(arm.recipe.method.name, []).append(arm.recipe.training.learning_rate)
