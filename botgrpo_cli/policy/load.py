@@ -18,6 +18,7 @@ from botgrpo_cli.errors import InputError
 from botgrpo_cli.policy.adapters import add_adapters
 from botgrpo_cli.recipe.schema import PolicyConfig
 from botgrpo_cli.rewards.spans import TokenBytes
+from botgrpo_cli.tiny import weights_digest
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -116,6 +117,7 @@ class Policy:
         total = sum(p.numel() for p in self.model.parameters())
         return {
             "source": self.source,
+            "weights": weights_digest(self.source),
             "architecture": self.causal_lm.config.model_type,
             "parameters": total,
             "trainable_parameters": sum(p.numel() for p in self.trainable().values()),

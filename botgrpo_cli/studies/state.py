@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from botgrpo_cli.records.held_out import HELD_OUT
 from botgrpo_cli.records.manifest import MANIFEST, read_manifest
 from botgrpo_cli.records.write import METRICS
 from botgrpo_cli.studies.load import Study
+from botgrpo_cli.tiny import weights_digest
 from botgrpo_cli.training.checkpoint import list_checkpoints
 from botgrpo_cli.training.run import RECIPE_FILE, recipe_changes
 
@@ -96,7 +97,10 @@ def _refusals(recipe: Recipe, own: Path) -> Iterator[str]:
         if not own.is_dir() or any(not _left(path) for path in own.iterdir()):
             yield f"{own} holds something that is no run. Move it, or name another folder with --out."
         return
-    if changes := recipe_changes(recipe, own):
+    if _other_weights(recipe, manifest_of(own)):
+        model = recipe.policy.model
+        yield f"{own} started from weights of {model} that another version of botgrpo had; name another --out."
+    elif changes := recipe_changes(recipe, own):
         yield f"{own} is a run of another recipe (- before, + now):"
         yield from (f"  {line}" for line in changes)
     elif (done := steps_done(own)) > (asked := recipe.training.steps):
@@ -128,6 +132,12 @@ def steps_done(folder: Path) -> int:
     return done if found.get("status") == "done" and isinstance(done, int) else 0
 
 
+def _other_weights(recipe: Recipe, about: Mapping[str, Any]) -> bool:
+    """Whether a run started from other weights than the recipe's model has now; only the package's own are known."""
+    before = about.get("policy", {}).get("weights")
+    return before is not None and before != weights_digest(recipe.policy.model)
+
+
 def _elsewhere(recipe: Recipe, folder: Path, checkpoints: bool) -> Path | None:
     """A finished run of the same recipe in a study beside `folder`."""
     for path in sorted(folder.parent.glob(f"*/*/{HELD_OUT}")):  # without it nothing can be compared prompt by prompt
@@ -138,6 +148,8 @@ def _elsewhere(recipe: Recipe, folder: Path, checkpoints: bool) -> Path | None:
         alike = {"method": recipe.method.name, "seed": training.seed, "scale": recipe.scale}
         if any(about.get(key) != value for key, value in alike.items()):
             continue  # quicker than reading its recipe
+        if _other_weights(recipe, about):
+            continue
         there = {c.step for c in list_checkpoints(other)} if checkpoints else set()
         enough = not checkpoints or there >= set(checkpoint_steps(recipe))
         if steps_done(other) == training.steps and enough and not recipe_changes(recipe, other):

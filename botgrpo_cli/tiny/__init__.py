@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from botgrpo_cli.errors import InputError, nearest
@@ -29,3 +30,14 @@ def weights_folder(name: str) -> Path:
             + nearest(name, there)
         )
     return WEIGHTS / name
+
+
+def weights_digest(model: str) -> str | None:
+    """What tells the weights and tokenizer of `tiny:NAME` from those of another version; None for other models."""
+    kind, _, name = model.partition(":")
+    if kind != "tiny" or not (WEIGHTS / name / "config.json").is_file():
+        return None
+    found = hashlib.sha256()
+    for file in ("config.json", "tokenizer.json", "model.safetensors"):
+        found.update((WEIGHTS / name / file).read_bytes())
+    return found.hexdigest()[:16]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from botgrpo_cli.errors import InputError
-from botgrpo_cli.records.manifest import write_manifest
+from botgrpo_cli.records.manifest import read_manifest, write_manifest
 from botgrpo_cli.studies.load import load_study
 from botgrpo_cli.studies.state import checkpoint_steps, plan
+from botgrpo_cli.tiny import weights_digest
 from botgrpo_cli.training.run import kept_labels
 from tests.recipe.helpers import plenty
 from tests.studies.runs import write_run
@@ -98,6 +102,24 @@ def test_the_same_run_of_a_study_beside_it_is_taken(study, tmp_path):
         (other / f"checkpoints/step-{step}").mkdir(parents=True)
         (other / f"checkpoints/step-{step}/trainer.json").write_text("{}")
     assert states(study, own, checkpoints=True)["grpo-seed0"] == "reused"
+
+
+def test_a_run_from_weights_of_another_version_is_not_taken_and_not_gone_on_with(study, tmp_path):
+    recipe = study.arm("grpo").at(0)
+    tiny = recipe.model_copy(update={"policy": recipe.policy.model_copy(update={"model": "tiny:react-qwen2"})})
+    study = replace(study, arms=tuple(replace(arm, recipe=tiny) if arm.name == "grpo" else arm for arm in study.arms))
+    now = weights_digest("tiny:react-qwen2")
+    assert now == weights_digest("tiny:react-qwen2") != weights_digest("tiny:aime-qwen2")
+    assert weights_digest("small:smollm2-135m-instruct") is None
+    for weights, taken in ((None, "reused"), (now, "reused"), ("0123456789abcdef", "new")):
+        other = tmp_path / f"{weights}/other/first-seed0"
+        write_run(other, tiny)
+        about = read_manifest(other) | {"policy": {"weights": weights}}
+        (other / "manifest.json").write_text(json.dumps(about))
+        assert states(study, tmp_path / f"{weights}/letters")["grpo-seed0"] == taken
+    write_manifest(write_run(tmp_path / "letters/grpo-seed0", tiny), about)
+    with pytest.raises(InputError, match="another version of botgrpo had"):
+        states(study, tmp_path / "letters")
 
 
 @pytest.mark.parametrize("options", [{"status": "failed"}, {"done": 5}, {"held_out": False}])
