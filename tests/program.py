@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -37,17 +38,34 @@ def botgrpo(
     *arguments: object, cwd: Path, environment: Mapping[str, str] = ENVIRONMENT, seconds: float = 300
 ) -> CompletedProcess[str]:
     """As `cold`, sooner."""
-    words = ["botgrpo", *map(str, arguments)]
-    with tempfile.TemporaryDirectory() as folder:
-        process = _PROCESSES.Process(target=_run, args=(words, str(cwd), dict(environment), folder))
-        process.start()
-        process.join(seconds)
-        said = [(Path(folder) / name).read_text(encoding="utf-8") for name in ("out", "err")]
-        if process.exitcode is None:
-            process.kill()
-            process.join()
-            raise subprocess.TimeoutExpired(words, seconds, *said)
-    return CompletedProcess(words, process.exitcode, *said)
+    return Forked("botgrpo_cli", *arguments, cwd=cwd, environment=environment).wait(seconds)
+
+
+class Forked:
+    """`python -m module arguments` in a process that runs until `wait` has seen its end or `kill` is called."""
+
+    def __init__(self, module: str, *arguments: object, cwd: Path, environment: Mapping[str, str]) -> None:
+        self._words = [module, *map(str, arguments)]
+        self._said = tempfile.TemporaryDirectory()
+        self._process = _PROCESSES.Process(
+            target=_run, args=(self._words, str(cwd), dict(environment), self._said.name), daemon=False
+        )
+        self._process.start()
+
+    def wait(self, seconds: float) -> CompletedProcess[str]:
+        """Raises subprocess.TimeoutExpired, the process killed, after `seconds`."""
+        self._process.join(seconds)
+        code = self._process.exitcode
+        self.kill()
+        said = [(Path(self._said.name) / name).read_text(encoding="utf-8") for name in ("out", "err")]
+        self._said.cleanup()
+        if code is None:
+            raise subprocess.TimeoutExpired(self._words, seconds, *said)
+        return CompletedProcess(self._words, code, *said)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.join()
 
 
 def assert_starts_nothing(*arguments: object, cwd: Path, words: Sequence[str]) -> None:
@@ -67,6 +85,4 @@ def _run(words: list[str], cwd: str, environment: dict[str, str], folder: str) -
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = words
-    from botgrpo_cli.app import main
-
-    main(words[1:])
+    runpy.run_module(words[0], run_name="__main__", alter_sys=True)

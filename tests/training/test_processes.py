@@ -28,6 +28,7 @@ from botgrpo_cli.records.manifest import read_manifest
 from botgrpo_cli.records.read import read_metrics, read_samples
 from botgrpo_cli.training.checkpoint import list_checkpoints
 from botgrpo_cli.training.processes import ALONE, Processes, join, launched, refuse_other_launches
+from tests.program import Forked
 from tests.training import workers
 from tests.training.test_loop import table
 from tests.training.toy import make_recipe
@@ -44,22 +45,15 @@ def launch(*command: str | Path, cwd: Path = ROOT, count: int = 2, **environment
     common = {**os.environ, "OMP_NUM_THREADS": "1", "WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1"}
     common |= {"MASTER_PORT": str(port), "PYTHONPATH": str(ROOT), "NO_COLOR": "1", "COLUMNS": "200", **environment}
     started = [
-        subprocess.Popen(
-            [sys.executable, "-m", *map(str, command)],
-            cwd=cwd,
-            env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        Forked(*command, cwd=cwd, environment={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)})
         for rank in range(count)
     ]
     try:
-        ended = [process.communicate(timeout=600) for process in started]
+        ended = [process.wait(600) for process in started]
     finally:
         for process in started:
             process.kill()
-    return [(process.returncode, f"{out}{err}") for process, (out, err) in zip(started, ended, strict=True)]
+    return [(done.returncode, f"{done.stdout}{done.stderr}") for done in ended]
 
 
 def work(action: str, folder: Path, *cases: str, **environment: str) -> list[tuple[int, str]]:
