@@ -95,7 +95,7 @@ def _table(about: Mapping[str, Any], summary: pd.DataFrame) -> list[str]:
     metric = about["draw"][0]
     levels = [f"{100 * level:g}" for level in about["thresholds"]]
     rows = summary[summary["metric"] == metric]
-    used = [level for level in levels if any(not text.startswith(">") and text for text in rows[f"steps_{level}"])]
+    used = [level for level in levels if any(text and not text.startswith(">") for text in rows[f"steps_{level}"])]
     other = [name for name in about["draw"][1:] if (summary["metric"] == name).any()]
     heads = ["arm", "seeds", f"final {in_words(metric)}", *(f"final {in_words(name)}" for name in other)]
     heads += [f"steps to {level} %" for level in used] + [f"speed-up to {level} %" for level in used]
