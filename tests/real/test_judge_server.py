@@ -65,7 +65,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 def judge(address) -> Iterator[JudgeClient]:
-    config = JudgeConfig(kind="openai", url=address, model="smollm2", max_tokens=160, tries=2, timeout=300)
+    config = JudgeConfig(kind="openai", url=address, model="smollm2", max_tokens=96, tries=2, timeout=300)
     made = make_judge(config, patience=NoWait(2))
     yield made
     made.close()
@@ -140,7 +140,7 @@ def test_four_rounds_over_a_pair_of_sources(judge):
     assert [each.order for each in result.rounds] == ["AB", "BA", "BA", "AB"]
     assert {each.outcome for each in result.rounds} <= {"ok", "malformed"}
     assert result.a_share == share_of(result.rounds)
-    assert pairs.counters()["calls"] == 4
+    assert pairs.counters()["calls"] >= 4  # one that is cut off is asked once more
 
 
 def test_an_image_is_refused_with_the_servers_own_words(address):
