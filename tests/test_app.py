@@ -128,14 +128,18 @@ def test_the_application_starts_without_heavy_libraries():
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.parametrize(("given", "used"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")])
-def test_threads_that_wait_sleep_unless_told_otherwise(given, used):
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [({}, "10000"), ({"GOMP_SPINCOUNT": "5"}, "5"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None")],
+)
+def test_threads_that_wait_spin_little_unless_told_otherwise(given, used):
     program = (
         "import os, sys, botgrpo_cli.app as it\n"
-        "it.app = lambda *_, **__: print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)\n"
+        "it.app = lambda *_, **__: print(os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules)\n"
         "it.main([])"
     )
-    environment = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"} | given
+    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    environment = {key: value for key, value in os.environ.items() if key not in names} | given
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == f"{used} False\n"
 
