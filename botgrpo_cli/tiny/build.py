@@ -66,13 +66,12 @@ def train_tokenizer(config: BuildConfig) -> PreTrainedTokenizerFast:
     tokenizer.json says; only added tokens and single bytes come out the same. So what the BPE found becomes added
     tokens, of which the longest that fits is taken, and nothing is merged.
     """
-    found = [_text(token) for token in sorted(_found(config), key=len, reverse=True)]
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     single = {token: number for number, token in enumerate([PAD, START, END, *alphabet])}
     tokenizer = Tokenizer(models.BPE(vocab=single, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
-    words = dict.fromkeys([*found, *config.source.words])
+    words = dict.fromkeys([*_found(config), *config.source.words])
     tokenizer.add_tokens([AddedToken(word, normalized=False) for word in words])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
@@ -87,7 +86,7 @@ def train_tokenizer(config: BuildConfig) -> PreTrainedTokenizerFast:
 
 
 def _found(config: BuildConfig) -> list[str]:
-    """The entries of more than one byte, in the letters of ByteLevel."""
+    """The entries of more than one byte, as text, in the order in which they were found."""
     tokenizer = Tokenizer(models.BPE())
     cut = [pre_tokenizers.Split(Regex(config.source.pieces), "isolated")] if config.source.pieces else []
     bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -100,11 +99,9 @@ def _found(config: BuildConfig) -> list[str]:
     )
     texts = config.source.examples(config.seed, Stage(0))
     tokenizer.train_from_iterator((part for _ in range(4000) for part in next(texts)), trainer)
-    return [token for token in tokenizer.get_vocab() if len(token) > 1 and token not in (PAD, START, END)]
-
-
-def _text(token: str) -> str:
-    return decoders.ByteLevel().decode([token])
+    ids, letters = tokenizer.get_vocab(), decoders.ByteLevel()  # a mapping in no order
+    entries = [token for token in sorted(ids, key=ids.__getitem__) if len(token) > 1]
+    return [letters.decode([token]) for token in entries if token not in (PAD, START, END)]
 
 
 def encode(tokenizer: PreTrainedTokenizerFast, prompt: str, completion: str) -> tuple[list[int], int]:
