@@ -51,14 +51,16 @@ def plot(
     """
     from botgrpo_cli.plots import PLOTS, read_formats, save_figure  # matplotlib takes a second that --help need not
     from botgrpo_cli.records.read import metrics_files, read_runs
+    from botgrpo_cli.winrate.tables import TABLE
 
     wanted = read_formats(formats)
-    if metric is None and split is None and (studies := _studies(paths)):
-        _draw_studies(studies, wanted, out)
-        return
-    if metric is None and split is None and all((path / "winrate.csv").is_file() for path in paths):
-        _draw_win_rates(paths, wanted, out)
-        return
+    if metric is None and split is None:
+        if studies := _studies(paths):
+            _draw_studies(studies, wanted, out)
+            return
+        if all((path / TABLE).is_file() for path in paths):
+            _draw_win_rates(paths, wanted, out)
+            return
     split = split or _SPLIT
     files = [file for path in paths for file in metrics_files(path)]
     metrics = read_runs(files)

@@ -15,7 +15,7 @@ from botgrpo_cli.plots import PLOTS, save_figure
 from botgrpo_cli.records.manifest import MANIFEST, read_manifest
 from botgrpo_cli.records.read import read_metrics
 
-CURVES, WINRATE = "curves.csv", "winrate.csv"
+CURVES = "curves.csv"
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,9 @@ def _stability(tables: StudyTables) -> Figure:
 
 
 def _winrate(tables: StudyTables) -> Figure:
-    from botgrpo_cli.winrate.tables import read_table
+    from botgrpo_cli.winrate.tables import TABLE, read_table
 
-    return PLOTS["winrate"](read_table(tables.folder / WINRATE), title=tables.about["title"], note=tables.note)
+    return PLOTS["winrate"](read_table(tables.folder / TABLE), title=tables.about["title"], note=tables.note)
 
 
 _KINDS: dict[str, Callable[[StudyTables], Figure]] = {

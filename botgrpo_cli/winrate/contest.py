@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from botgrpo_cli.futures import ready, then
 from botgrpo_cli.judges.pairwise import App, PairJudge, PairResult, submit_pair
 from botgrpo_cli.tasks.base import Prompt
-from botgrpo_cli.winrate.sides import Entry
 
 if TYPE_CHECKING:
     from botgrpo_cli.tasks.react.render import ReactRenderer, Rendered
+    from botgrpo_cli.winrate.sides import Entry
 
 
 @dataclass(frozen=True)

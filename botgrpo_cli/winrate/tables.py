@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -16,7 +16,9 @@ from botgrpo_cli.judges.base import OUTCOMES
 from botgrpo_cli.judges.pairwise import PairJudge, WinRate
 from botgrpo_cli.records.write import to_json, write_atomic
 from botgrpo_cli.winrate.contest import Pair, state
-from botgrpo_cli.winrate.sides import Side
+
+if TYPE_CHECKING:
+    from botgrpo_cli.winrate.sides import Side  # torch comes with it, which reading and drawing a table need not
 
 TABLE, PAIRS = "winrate.csv", "pairs.jsonl"
 LABELS = ("method", "base_model", "scale", "seed")
