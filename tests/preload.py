@@ -1,4 +1,4 @@
-"""What the processes that `program.py` forks have imported. Nothing here may start a thread or read the environment."""
+"""What the processes that `program.py` forks have imported. Importing it must start no thread."""
 
 import peft  # noqa: F401
 import transformers.models.qwen2.modeling_qwen2  # noqa: F401

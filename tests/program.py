@@ -1,7 +1,7 @@
 """The real program in a process of its own, and settings that make its runs short.
 
 Importing torch and transformers costs more than most of these tests, so `botgrpo` forks the process from one that has
-them already. `cold` starts it as a user does; each command is started so in some test.
+them already. `cold` starts it as a user does: in the first test of `train`, `evaluate`, `ablate` and `winrate`.
 """
 
 from __future__ import annotations
@@ -47,9 +47,8 @@ class Forked:
     def __init__(self, module: str, *arguments: object, cwd: Path, environment: Mapping[str, str]) -> None:
         self._words = [module, *map(str, arguments)]
         self._said = tempfile.TemporaryDirectory()
-        self._process = _PROCESSES.Process(
-            target=_run, args=(self._words, str(cwd), dict(environment), self._said.name), daemon=False
-        )
+        given = (self._words, str(cwd), dict(environment), self._said.name)
+        self._process = _PROCESSES.Process(target=_run, args=given)
         self._process.start()
 
     def wait(self, seconds: float) -> CompletedProcess[str]:

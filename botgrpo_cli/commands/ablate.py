@@ -189,9 +189,9 @@ def print_list(terminal: Console) -> None:
     from botgrpo_cli.recipe.errors import RecipeError
     from botgrpo_cli.studies import needs
     from botgrpo_cli.studies.load import load_study
-    from botgrpo_cli.studies.shipped import study_names, sweep_names
+    from botgrpo_cli.studies.shipped import shipped_studies, sweep_names
 
-    for name in (*study_names(), *sweep_names()):
+    for name in shipped_studies():
         at = {}
         for scale in SCALES:
             try:

@@ -13,6 +13,7 @@ from botgrpo_cli.metrics import is_share
 from botgrpo_cli.report import rollouts
 from botgrpo_cli.report.html import folded, page, picture, table
 from botgrpo_cli.report.studies import StudyFolder, first_and_last
+from botgrpo_cli.studies.tables import arm_names
 from botgrpo_cli.training.run import RECIPE_FILE
 
 STYLE = (
@@ -82,13 +83,14 @@ def _measured(study: StudyFolder) -> str:
     rows = study.summary[study.summary["metric"] == headline]
     if rows.empty:
         return "<p>Nothing yet.</p>"
-    items = "".join(f"<li>{escape(_sentence(row, headline))}</li>" for _, row in rows.iterrows())
+    named = zip(arm_names(rows), rows.iterrows(), strict=True)
+    items = "".join(f"<li>{escape(_sentence(name, row, headline))}</li>" for name, (_, row) in named)
     return f"<ul>{items}</ul>"
 
 
-def _sentence(row: pd.Series, metric: str) -> str:
+def _sentence(name: str, row: pd.Series, metric: str) -> str:
     final = f"{metric.replace('_', ' ')} {_value(row['final'], metric)} at step {row['steps']}"
-    text = f"{row['label'] or row['arm']}: {final}"
+    text = f"{name or row['arm']}: {final}"
     if row.get("final_low"):
         text += f" ({_value(row['final_low'], metric)} – {_value(row['final_high'], metric)})"
     if reached := row.get("steps_50"):

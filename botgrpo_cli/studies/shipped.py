@@ -44,6 +44,11 @@ def sweep_names() -> list[str]:
     return sorted(path.stem for path in sweeps_dir().glob("*.yaml"))
 
 
+def shipped_studies() -> list[str]:
+    """Names that `botgrpo ablate` takes: the studies, then the sweeps."""
+    return [*study_names(), *sweep_names()]
+
+
 def find_study(name_or_path: str) -> tuple[Path | None, str]:
     """The file that a name or a path means, and an empty text. When there is none: None, and what was expected."""
     folders = {name: studies_dir() for name in study_names()} | {name: sweeps_dir() for name in sweep_names()}

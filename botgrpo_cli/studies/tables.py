@@ -24,7 +24,7 @@ from botgrpo_cli.records.schema import COLUMNS
 from botgrpo_cli.records.write import METRICS, write_atomic
 from botgrpo_cli.studies import versus
 from botgrpo_cli.studies.load import Study
-from botgrpo_cli.studies.shipped import study_names, sweep_names
+from botgrpo_cli.studies.shipped import shipped_studies
 from botgrpo_cli.studies.state import Planned, manifest_of, relative, steps_done
 from botgrpo_cli.studies.summary import ArmTables, Cell, RunTables, columns, summary
 from botgrpo_cli.training.run import RECIPE_FILE, recipe_changes
@@ -185,7 +185,7 @@ def _manifest(study: Study, folder: Path, runs: Sequence[Finished], missing: Seq
 
 def _command(study: Study, runs: Sequence[Finished]) -> str:
     """What makes these tables, without options that change no number."""
-    name = study.name if study.name in (*study_names(), *sweep_names()) else study.path.name
+    name = study.name if study.name in shipped_studies() else study.path.name
     parts = ["botgrpo ablate", name, "--scale", study.scale]
     seeds = sorted({run.seed for run in runs})
     parts += ["--seeds", ",".join(map(str, seeds))] if seeds != sorted(study.keys.seeds) else []
@@ -212,3 +212,8 @@ def read_curves(folder: Path) -> pd.DataFrame:
 def read_summary(folder: Path) -> pd.DataFrame:
     """summary.csv with every cell as text; an empty one where there is no value."""
     return pd.read_csv(Path(folder) / SUMMARY, dtype=str, keep_default_na=False)
+
+
+def arm_names(rows: pd.DataFrame) -> pd.Series:
+    """What rows of a summary, one an arm, are called: their labels, or their arms where panels share labels. [A]"""
+    return rows["label" if rows["label"].is_unique else "arm"]

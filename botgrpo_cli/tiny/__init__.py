@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from pathlib import Path
 
 from botgrpo_cli.errors import InputError, nearest
@@ -32,6 +33,7 @@ def weights_folder(name: str) -> Path:
     return WEIGHTS / name
 
 
+@cache
 def weights_digest(model: str) -> str | None:
     """What tells the weights and tokenizer of `tiny:NAME` from those of another version; None for other models."""
     kind, _, name = model.partition(":")

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from botgrpo_cli.commands.ablate import ablate, again
 from botgrpo_cli.commands.plot import plot
 from botgrpo_cli.errors import InputError
-from botgrpo_cli.studies.shipped import study_names, sweep_names
+from botgrpo_cli.studies.shipped import shipped_studies, study_names
 from tests.studies.runs import rising, write_run
 from tests.studies.test_tables import load
 from tests.studies.toy import STUDY, write_study
@@ -40,7 +40,7 @@ def finished(tmp_path, monkeypatch):
 
 def test_the_list_names_every_study_with_what_it_needs():
     text = run("--list").stdout
-    for name in (*study_names(), *sweep_names()):
+    for name in shipped_studies():
         assert f"\n{name}  " in f"\n{text}"
     assert "figure 1: Five methods on React" in text
     assert "not at this scale: The study's arms do not differ at scale small" in text

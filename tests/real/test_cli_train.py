@@ -193,7 +193,9 @@ def test_the_paper_scale_without_a_gpu_stops_at_once_with_two_commands(tmp_path)
 @pytest.mark.slow
 def test_node_missing_and_npm_offline_are_said_before_anything_starts(tmp_path):
     nowhere = {**ENVIRONMENT, "BOTGRPO_CACHE": str(tmp_path / "cache"), "BOTGRPO_NODE": str(tmp_path / "no-node")}
-    done = botgrpo("train", "react_qwen", "--scale", "tiny", "--out", "run", cwd=tmp_path, environment=nowhere)
+    done = botgrpo(
+        "train", "react_qwen", "--scale", "tiny", "--out", "run", cwd=tmp_path, environment=nowhere, seconds=120
+    )
     assert done.returncode == 2, done.stderr
     assert "Node" in done.stderr
     assert not (tmp_path / "run").exists()
