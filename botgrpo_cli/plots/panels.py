@@ -63,11 +63,19 @@ def draw_panels(
     width = (WIDTH - _LEFT - _RIGHT - gap * (columns - 1)) / columns
     with house_style():
         figure = new_figure(height)
+        drawn: list[Axes] = []
         for place, panel in enumerate(panels):
             line, column = divmod(place, _COLUMNS)
             low, left = bottom + (lines - 1 - line) * (_HEIGHT + _BETWEEN), _LEFT + column * (width + gap)
             axes = figure.add_axes((left / WIDTH, low / height, width / WIDTH, _HEIGHT / height))
-            _draw(figure, axes, panel, looks, first=column == 0, same_scale=alike)
+            _draw(axes, panel, looks, first=column == 0, same_scale=alike)
+            drawn.append(axes)
+        if alike:
+            limits = [axes.get_ylim() for axes in drawn]
+            for axes in drawn:
+                axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+        for axes, panel in zip(drawn, panels, strict=True):
+            _write_ends(figure, axes, panel, looks)
         figure.text(_LEFT / WIDTH, 1 - 0.34 / height, title or _title(panels, split), fontsize=13, fontweight="bold")
         figure.legend(
             handles=[_handle(name, look) for name, look in looks.items()], loc="upper left", frameon=False,
@@ -100,7 +108,7 @@ def _by_column(metrics: pd.DataFrame, name: str, split: str, column: str) -> lis
     return panels
 
 
-def _draw(figure: Figure, axes: Axes, panel: _Panel, looks: dict[str, Look], *, first: bool, same_scale: bool) -> None:
+def _draw(axes: Axes, panel: _Panel, looks: dict[str, Look], *, first: bool, same_scale: bool) -> None:
     for curve in reversed(panel.curves):
         draw_series(axes, curve, looks[curve.label])
     set_axes(axes, panel.metric, panel.rows, split="held-out")
@@ -112,6 +120,10 @@ def _draw(figure: Figure, axes: Axes, panel: _Panel, looks: dict[str, Look], *, 
         axes.tick_params(labelleft=not same_scale)
     elif not same_scale:
         axes.set_ylabel("Held-out prompts")
+
+
+def _write_ends(figure: Figure, axes: Axes, panel: _Panel, looks: dict[str, Look]) -> None:
+    """The last value of each curve, right of the axes; their final limits are known by now."""
     low, high = axes.get_ylim()
     ends = [last_point(curve) for curve in panel.curves]
     inches = axes.get_position().height * figure.get_figheight()

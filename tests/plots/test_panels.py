@@ -63,6 +63,16 @@ def test_a_panel_a_method_in_rows_of_three():
     assert all(low.y1 < high.y0 for low, high in zip(boxes[3:], boxes, strict=False))
 
 
+def test_panels_of_one_metric_have_one_scale_also_where_it_is_no_share():
+    table = frame(
+        arm("Short", metric="reward", values=[v / 4 for v in FALL], base_model="a"),
+        arm("Short", metric="reward", values=[3 * v for v in FALL], base_model="b"),
+    )
+    low, high = draw_panels(table, names=("reward",), by="base_model").axes
+    assert low.get_ylim() == high.get_ylim()
+    assert low.get_ylim()[1] >= 2.7
+
+
 def test_missing_values_and_metrics_that_nobody_logged():
     blank = arm("Bag", metric="blank_rate", steps=(0, 5, 10), values=(None, 0.5, 0.25))
     figure = draw_panels(frame(arm("Bag"), blank), names=("compile_rate", "blank_rate", "hollow_rate"))
