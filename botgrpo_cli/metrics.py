@@ -29,9 +29,9 @@ def in_words(metric: str) -> str:
 def shown(metric: str, value: float) -> str:
     """A value as people read it.
 
-    >>> shown("compile_rate", 0.834), shown("compile_rate", 0.031), shown("length", 81.26)
-    ('83 %', '3.1 %', '81.3')
+    >>> shown("compile_rate", 0.834), shown("compile_rate", 0.031), shown("length", 118.26), shown("reward", 2.9)
+    ('83 %', '3.1 %', '118', '2.90')
     """
     if not is_share(metric):
-        return f"{value:.3g}"
+        return f"{value:#.3g}".removesuffix(".")  # with its zeros: 2.90 beside 3.48
     return f"{100 * value:.{0 if value == 0 or value >= 0.0995 else 1}f} %"
