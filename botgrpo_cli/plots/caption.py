@@ -30,11 +30,12 @@ def caption_of(metrics: pd.DataFrame, rows: pd.DataFrame, curves: list[Series], 
         facts.append(f"{', '.join(f'{size:.0f}' for size in sorted(sizes))} {split} prompts")
     labels = rows[["run", "study", "arm", "task", "method", "base_model", "scale"]].drop_duplicates().to_numpy().ravel()
     facts += [f"some labels say: {word}" for word in ("heuristic", "simulated") if any(word in text for text in labels)]
-    paragraphs = [" · ".join(facts), _legend(curves), note or ""]
+    paragraphs = [" · ".join(facts), legend_of(curves), note or ""]
     return "\n".join(textwrap.fill(text, CAPTION_WIDTH, break_on_hyphens=False) for text in paragraphs if text)
 
 
-def _legend(curves: list[Series]) -> str:
+def legend_of(curves: list[Series]) -> str:
+    """What line and band of these curves mean; empty for one seed without gaps."""
     words = []
     counts = {len(curve.seeds) for curve in curves}
     if max(counts) > 1:

@@ -100,7 +100,10 @@ def _stability(tables: StudyTables) -> Figure:
 def _winrate(tables: StudyTables) -> Figure:
     from botgrpo_cli.winrate.tables import TABLE, read_table
 
-    return PLOTS["winrate"](read_table(tables.folder / TABLE), title=tables.about["title"], note=tables.note)
+    about = tables.about
+    labels = {arm["name"]: arm["label"] for arm in about["arms"]}
+    runs = {Path(run["folder"]).name: labels[run["arm"]] for run in about["runs"]}
+    return PLOTS["winrate"](read_table(tables.folder / TABLE), labels=runs, title=about["title"], note=tables.note)
 
 
 _KINDS: dict[str, Callable[[StudyTables], Figure]] = {

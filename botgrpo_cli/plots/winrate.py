@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -11,40 +12,49 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from botgrpo_cli.errors import InputError
+from botgrpo_cli.plots.axes import draw_series, label_ends
+from botgrpo_cli.plots.caption import CAPTION_LINE, CAPTION_WIDTH, legend_of
+from botgrpo_cli.plots.series import Series
 from botgrpo_cli.plots.style import GREY, WIDTH, choose_looks, house_style, new_figure
 
 TIE = "#b9b9b9"
-_CAPTION_WIDTH, _CAPTION_LINE = 112, 0.165  # characters and inches a line
 _LEFT = 0.72  # inches
 _ROW = 0.62  # inches a bar
 
 
-def draw_winrate(table: pd.DataFrame, *, title: str | None = None, note: str | None = None) -> Figure:
+def draw_winrate(
+    table: pd.DataFrame,
+    *,
+    labels: Mapping[str, str] | None = None,
+    title: str | None = None,
+    note: str | None = None,
+) -> Figure:
     """Bars when every opponent was met at one step only, else a curve an opponent with grey tie bars.
 
-    `table` has the columns of `winrate.tables.COLUMNS`; rates are shares of A over B. Raises InputError when no
-    comparison in it has a valid pair.
+    `table` has the columns of `winrate.tables.COLUMNS`; rates are shares of A over B. `labels` says how runs are to be
+    called; others go by their method, or by their own name. Raises InputError when no comparison has a valid pair.
     """
     rows = table[table["rate"].notna()].copy()
     if rows.empty:
         raise InputError("There is nothing to draw: no comparison has a valid pair.")
     rows["step"] = rows["step_a"].fillna(rows["step_b"])
-    rows["opponent"] = _names(rows, "b")
-    rows["own"] = _names(rows, "a")
+    rows["opponent"], rows["own"] = (_names(rows, side, labels or {}) for side in "ba")
     curves = rows.groupby(["own", "opponent"])["step"].nunique().max() > 1
     with house_style():
-        return (_draw_curves if curves else _draw_bars)(rows, title, _caption(rows, note))
+        return (_draw_curves if curves else _draw_bars)(rows, title, note)
 
 
-def _names(rows: pd.DataFrame, side: str) -> pd.Series:
-    """The method of a run, the name of anything else; the run's name where methods are the same on both sides."""
+def _names(rows: pd.DataFrame, side: str, labels: Mapping[str, str]) -> list[str]:
+    """The label of a run, else its method, else its name, which also tells two runs of one method apart."""
     same = (rows["method_a"] == rows["method_b"]) | (rows[f"method_{side}"] == "")
-    return rows[f"method_{side}"].where(~same, rows[f"run_{side}"])
+    names = rows[f"method_{side}"].where(~same, rows[f"run_{side}"])
+    return [labels.get(run, name) for run, name in zip(rows[f"run_{side}"], names, strict=True)]
 
 
-def _draw_bars(rows: pd.DataFrame, title: str | None, caption: str) -> Figure:
+def _draw_bars(rows: pd.DataFrame, title: str | None, note: str | None) -> Figure:
     """One bar a comparison: won, tied, lost, and the win rate with its interval."""
-    bottom = 0.7 + _CAPTION_LINE * (caption.count("\n") + 1)
+    caption = _caption(rows, "Interval: 95 % bootstrap over prompts.", note)
+    bottom = 0.7 + CAPTION_LINE * (caption.count("\n") + 1)
     height = 0.55 + bottom + _ROW * len(rows)
     figure = new_figure(height)
     left = 0.35
@@ -81,45 +91,45 @@ def _draw_bars(rows: pd.DataFrame, title: str | None, caption: str) -> Figure:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g}"))
     axes.set_xlabel("Share of the valid pairs (%)")
     axes.set_title(title or "Which app is better", pad=14)
-    _write_caption(figure, caption, height)
+    _write_caption(figure, caption, height, left)
     return figure
 
 
-def _draw_curves(rows: pd.DataFrame, title: str | None, caption: str) -> Figure:
+def _draw_curves(rows: pd.DataFrame, title: str | None, note: str | None) -> Figure:
     """Win rate over steps, one curve an opponent (mean over seeds, each seed thin), the share of ties as grey bars."""
-    caption_height = _CAPTION_LINE * (caption.count("\n") + 1)
-    bottom, height = 0.62 + caption_height, 4.1 + caption_height
+    curves = [_series(opponent, of) for opponent, of in rows.groupby("opponent", sort=False)]
+    caption = _caption(rows, legend_of(curves) or "Band: 95 % bootstrap over prompts.", note)
+    bottom, height = 0.62 + CAPTION_LINE * (caption.count("\n") + 1), 4.1 + CAPTION_LINE * (caption.count("\n") + 1)
     figure = new_figure(height)
     axes = figure.add_axes((_LEFT / WIDTH, bottom / height, 0.66, 1 - (bottom + 0.5) / height))
-    opponents = list(dict.fromkeys(rows["opponent"]))
     own = list(dict.fromkeys(rows["own"]))
     steps = np.sort(rows["step"].unique())
-    slot = (np.diff(steps).min() if len(steps) > 1 else 1.0) * 0.8 / len(opponents)
-    for number, (opponent, look) in enumerate(
-        zip(opponents, choose_looks([(name, name) for name in opponents]), strict=True)
-    ):
-        of = rows[rows["opponent"] == opponent]
-        shift = slot * (number - (len(opponents) - 1) / 2)
+    slot = (np.diff(steps).min() if len(steps) > 1 else 1.0) * 0.8 / len(curves)
+    looks = choose_looks([(curve.name, curve.method) for curve in curves])
+    for number, (curve, look) in enumerate(zip(curves, looks, strict=True)):
+        of = rows[rows["opponent"] == curve.name]
+        shift = slot * (number - (len(curves) - 1) / 2)
         ties = of.groupby("step")["tie"].mean()
         axes.bar(ties.index + shift, ties, width=slot * 0.85, color=TIE, edgecolor=look.colour, linewidth=0.8, zorder=1)
-        seeds = list(of.groupby(["seed_a", "seed_b"]))
-        for _, seed in seeds if len(seeds) > 1 else ():
-            axes.plot(seed["step"], seed["rate"], color=look.colour, linewidth=0.9, alpha=0.5, marker=".", markersize=3)
-        mean = of.groupby("step")["rate"].mean()
-        if len(seeds) == 1:
+        if len(curve.seeds) == 1:
             axes.fill_between(of["step"], of["ci_low"], of["ci_high"], color=look.colour, alpha=0.12, linewidth=0)
-        axes.plot(
-            mean.index, mean, color=look.colour, linestyle=look.dash, marker=look.marker, linewidth=2.3, markersize=6.5,
-            markeredgecolor="white", markeredgewidth=0.8, zorder=4,
-            label=f"against {opponent}  {100 * mean.iloc[-1]:.0f} %",
-        )  # fmt: skip
+        draw_series(axes, curve, look)
     axes.axhline(0.5, color=GREY, linewidth=0.9, linestyle=(0, (4, 3)), zorder=2)
-    pad = 0.03 * (steps[-1] - steps[0]) + slot * len(opponents) / 2
+    pad = 0.03 * (steps[-1] - steps[0]) + slot * len(curves) / 2
     _set_axes(axes, steps, pad)
     axes.set_title(title or f"Win rate of {', '.join(own)}")
-    axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, handlelength=2.6)
+    label_ends(figure, axes, curves, looks, "win_rate")
     _write_caption(figure, caption, height)
     return figure
+
+
+def _series(opponent: str, rows: pd.DataFrame) -> Series:
+    """The comparisons with one opponent; a pair of seeds is what a seed is elsewhere."""
+    wide = rows.pivot_table(index=["seed_a", "seed_b"], columns="step", values="rate", dropna=False)
+    wide = wide.dropna(how="all").sort_index()
+    seeds = list(range(len(wide)))
+    steps, values = wide.columns.to_numpy(), wide.to_numpy()  # [N], [S, N]
+    return Series(opponent, rows["method_b"].iloc[0], f"against {opponent}", seeds, steps, values, ~np.isnan(values))
 
 
 def _set_axes(axes: Axes, steps: np.ndarray, pad: float) -> None:
@@ -134,7 +144,7 @@ def _set_axes(axes: Axes, steps: np.ndarray, pad: float) -> None:
     axes.tick_params(length=3)
 
 
-def _caption(rows: pd.DataFrame, note: str | None) -> str:
+def _caption(rows: pd.DataFrame, legend: str, note: str | None) -> str:
     facts = []
     for columns, word in ((("scale_a", "scale_b"), "scale"), (("base_model_a", "base_model_b"), "base model")):
         found = sorted({text for column in columns for text in rows[column] if text})
@@ -151,11 +161,11 @@ def _caption(rows: pd.DataFrame, note: str | None) -> str:
     without = rows["forfeits"].sum() / rows["n"].sum()
     said = (
         "Four rounds a pair (A-B, B-A, B-A, A-B); a tie counts one half. An app that has nothing to show loses without "
-        f"a call, two such tie: {100 * without:.0f} % of the pairs. Interval: 95 % bootstrap over prompts."
+        f"a call, two such tie: {100 * without:.0f} % of the pairs. {legend}"
     )
     paragraphs = [" · ".join(facts), said, note or ""]
-    return "\n".join(textwrap.fill(text, _CAPTION_WIDTH, break_on_hyphens=False) for text in paragraphs if text)
+    return "\n".join(textwrap.fill(text, CAPTION_WIDTH, break_on_hyphens=False) for text in paragraphs if text)
 
 
-def _write_caption(figure: Figure, caption: str, height: float) -> None:
-    figure.text(0.02, 0.1 / height, caption, fontsize=8.5, color=GREY, va="bottom", linespacing=1.25)
+def _write_caption(figure: Figure, caption: str, height: float, left: float = _LEFT) -> None:
+    figure.text(left / WIDTH, 0.1 / height, caption, fontsize=8.5, color=GREY, va="bottom", linespacing=1.25)

@@ -93,6 +93,14 @@ def test_several_steps_become_a_curve_with_bars_of_ties(tmp_path):
     assert sorted(bar.get_height() for bar in figure.axes[0].patches)[-2:] == [0.0, 0.5]
 
 
+def test_runs_go_by_their_labels_and_every_word_stands_inside_the_picture(tmp_path):
+    given = [rows(pair(1.0), pair(0.0, name="q"), steps=(step, step)) for step in (10, 20)]
+    figure = draw_winrate(table_of(tmp_path, *given), labels={"x": "Bag", "y": "Group of all"})
+    [name] = [text for text in figure.axes[0].texts if "against Group of all" in text.get_text()]
+    assert name.get_window_extent(figure.canvas.get_renderer()).x1 <= figure.bbox.x1
+    assert figure.axes[0].get_title(loc="left") == "Win rate of Bag"
+
+
 def test_nothing_valid_is_nothing_to_draw(tmp_path):
     with pytest.raises(InputError, match="no comparison has a valid pair"):
         draw_winrate(table_of(tmp_path, rows(pair(None, votes=(None,) * 4))))
