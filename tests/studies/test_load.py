@@ -58,16 +58,28 @@ def test_a_shipped_study_resolves_with_different_arms(name, scale):
     assert all(arm.baseline for arm in study.arms) is False  # somebody is the baseline
 
 
-@pytest.mark.parametrize("name", sweep_names())
-def test_every_method_of_a_sweep_sees_the_same_rates(name):
-    study = load_study(name, scale="tiny")
+def rates_of(name):
+    """The learning rates that each method of a sweep sees."""
     rates = {}
-    for arm in study.arms:
+    for arm in load_study(name, scale="tiny").arms:
         rates.setdefault(arm.recipe.method.name, []).append(arm.recipe.training.learning_rate)
         assert arm.label == f"{arm.recipe.training.learning_rate:.0e}".replace("e-0", "e-")
+    return rates
+
+
+@pytest.mark.parametrize("name", [name for name in sweep_names() if not name.endswith("-seeds")])
+def test_every_method_of_a_sweep_sees_the_same_rates(name):
+    rates = rates_of(name)
     assert len(rates) >= 2
     assert len(set(map(tuple, rates.values()))) == 1
     assert len(rates["grpo"]) == 4
+
+
+def test_more_seeds_are_of_rates_that_the_sweep_had_and_decide_between_two():
+    swept, again = rates_of("learning-rate-react"), rates_of("learning-rate-react-seeds")
+    for method, rates in again.items():
+        assert len(rates) == 2
+        assert set(rates) < set(swept[method])
 
 
 def test_minutes_are_stated_wherever_a_study_runs():
