@@ -56,8 +56,13 @@ def read_study(folder: Path) -> StudyTables:
     if not is_study(folder):
         raise InputError(f"{folder} holds no study: {CURVES} and {MANIFEST} are written by `botgrpo ablate`.")
     about, curves = read_manifest(folder), read_metrics(folder / CURVES)
-    labels = {arm["name"]: arm["label"] for arm in about["arms"]}
+    labels = _labels(about)
     return StudyTables(folder, about, curves.assign(arm=curves["arm"].map(lambda name: labels.get(name, name))))
+
+
+def _labels(about: dict[str, Any]) -> dict[str, str]:
+    """The name of each arm that a reader sees."""
+    return {arm["name"]: arm["label"] for arm in about["arms"]}
 
 
 def draw_study(folder: Path) -> Figure:
@@ -100,8 +105,7 @@ def _stability(tables: StudyTables) -> Figure:
 def _winrate(tables: StudyTables) -> Figure:
     from botgrpo_cli.winrate.tables import TABLE, read_table
 
-    about = tables.about
-    labels = {arm["name"]: arm["label"] for arm in about["arms"]}
+    about, labels = tables.about, _labels(tables.about)
     runs = {Path(run["folder"]).name: labels[run["arm"]] for run in about["runs"]}
     return PLOTS["winrate"](read_table(tables.folder / TABLE), labels=runs, title=about["title"], note=tables.note)
 

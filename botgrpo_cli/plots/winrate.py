@@ -99,7 +99,8 @@ def _draw_curves(rows: pd.DataFrame, title: str | None, note: str | None) -> Fig
     """Win rate over steps, one curve an opponent (mean over seeds, each seed thin), the share of ties as grey bars."""
     curves = [_series(opponent, of) for opponent, of in rows.groupby("opponent", sort=False)]
     caption = _caption(rows, legend_of(curves) or "Band: 95 % bootstrap over prompts.", note)
-    bottom, height = 0.62 + CAPTION_LINE * (caption.count("\n") + 1), 4.1 + CAPTION_LINE * (caption.count("\n") + 1)
+    caption_height = CAPTION_LINE * (caption.count("\n") + 1)
+    bottom, height = 0.62 + caption_height, 4.1 + caption_height
     figure = new_figure(height)
     axes = figure.add_axes((_LEFT / WIDTH, bottom / height, 0.66, 1 - (bottom + 0.5) / height))
     own = list(dict.fromkeys(rows["own"]))
@@ -125,8 +126,7 @@ def _draw_curves(rows: pd.DataFrame, title: str | None, note: str | None) -> Fig
 
 def _series(opponent: str, rows: pd.DataFrame) -> Series:
     """The comparisons with one opponent; a pair of seeds is what a seed is elsewhere."""
-    wide = rows.pivot_table(index=["seed_a", "seed_b"], columns="step", values="rate", dropna=False)
-    wide = wide.dropna(how="all").sort_index()
+    wide = rows.pivot_table(index=["seed_a", "seed_b"], columns="step", values="rate")
     seeds = list(range(len(wide)))
     steps, values = wide.columns.to_numpy(), wide.to_numpy()  # [N], [S, N]
     return Series(opponent, rows["method_b"].iloc[0], f"against {opponent}", seeds, steps, values, ~np.isnan(values))
