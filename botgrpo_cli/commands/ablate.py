@@ -16,6 +16,7 @@ from rich.table import Table
 from botgrpo_cli.commands.options import ScaleOption, StepsOption
 from botgrpo_cli.console import console, error_console, progress_console
 from botgrpo_cli.errors import InputError, RunError
+from botgrpo_cli.records.rooms import RESULTS
 
 if TYPE_CHECKING:
     from botgrpo_cli.studies.load import Study
@@ -46,9 +47,14 @@ def ablate(
         bool, typer.Option("--resume", help="Keep finished runs, go on with the others from their checkpoints.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, print what would run.")] = False,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder that holds the folders of studies.")] = Path(
-        "results"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder that holds the folders of studies.",
+            show_default="results; the next free one of results-2, results-3 … when the study is finished there",
+        ),
+    ] = None,
     show: Annotated[bool, typer.Option("--list", help="The studies: figure, arms, needs, time at each scale.")] = False,
     readme: Annotated[bool, typer.Option("--readme", help="Only write DIR/README.md from the studies there.")] = False,
 ) -> None:
@@ -62,13 +68,14 @@ def ablate(
         print_list(console())
         return
     if readme:
-        _write_readme(out)
+        _write_readme(out or RESULTS)
         return
     if study is None:
         raise InputError("Which study? Name one, or all; `botgrpo ablate --list` shows them.")
     studies = load_studies(study, scale=scale, seeds=numbers(seeds), steps=steps, arms=words(arms))
     from botgrpo_cli.studies.run import plan_study
 
+    out = out or (RESULTS if resume else _room(studies))
     plans = [plan_study(each, out, resume=resume) for each in studies]
     if dry_run:
         for each, planned in zip(studies, plans, strict=True):
@@ -88,6 +95,21 @@ def ablate(
     elif not any(outcome.started for outcome in outcomes):
         console().print("Everything is complete; nothing was computed.")
     _name_failures(outcomes)
+
+
+def _room(studies: Sequence[Study]) -> Path:
+    """Where studies go that are to be begun, said where it is not the usual folder."""
+    from botgrpo_cli.studies.state import free_root, taken
+
+    root = free_root(studies)
+    if root != RESULTS:
+        there = [each.name for each in studies if taken(each, RESULTS / each.name)]
+        console().print(
+            f"{RESULTS}/ holds {' and '.join(there)} already, and keeps it; this goes into {root}/. (With --resume "
+            f"what is in {RESULTS}/ would be gone on with.)",
+            soft_wrap=True,
+        )
+    return root
 
 
 def load_studies(
@@ -245,7 +267,7 @@ def again(
     parts = ["botgrpo", "ablate", study]
     for name, value in given.items():
         parts += [name, str(value)] if value is not None else []
-    parts += ["--out", str(out)] if out != Path("results") else []
+    parts += ["--out", str(out)] if out != RESULTS else []
     return shlex.join([*parts, "--resume"])
 
 

@@ -102,13 +102,16 @@ def _headline(metrics: pd.DataFrame) -> str:
 
 def _studies(paths: list[Path]) -> list[Path]:
     """The folders of studies that `paths` are; empty when they are runs. Raises InputError when they are both."""
-    from botgrpo_cli.plots.study import find_study_folder
+    from botgrpo_cli.plots.study import find_study_folders
 
-    found = [find_study_folder(str(path)) for path in paths]
+    found = [find_study_folders(str(path)) for path in paths]
     if any(found) and not all(found):
-        other = next(path for path, study in zip(paths, found, strict=True) if study is None)
+        other = next(path for path, there in zip(paths, found, strict=True) if not there)
         raise InputError(f"{other} is no study; draw studies and runs in calls of their own, or name a --metric.")
-    return [study for study in found if study is not None]
+    for first, *others in filter(None, found):
+        for other in others:
+            typer.echo(f"{first} is drawn. {other} is of this study too: `botgrpo plot {other}`.", err=True)
+    return [there[0] for there in found if there]
 
 
 def _draw_studies(studies: list[Path], formats: list[str], out: Path | None) -> None:

@@ -9,10 +9,11 @@ import typer
 
 from botgrpo_cli.console import console
 from botgrpo_cli.errors import InputError
+from botgrpo_cli.records.rooms import RESULTS
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Folder with studies, or a study.")] = Path("results"),
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Folder with studies, or a study.")] = RESULTS,
     out: Annotated[Path | None, typer.Option(help="File to write.", show_default="DIR/report.html")] = None,
 ) -> None:
     """Write one HTML page of every study in DIR: figures, tables, the paper beside what was measured, rollouts.

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from botgrpo_cli.commands.options import ScaleOption
 from botgrpo_cli.console import console, error_console, progress_console
 from botgrpo_cli.errors import InputError, nearest
+from botgrpo_cli.records.rooms import RESULTS
 
 if TYPE_CHECKING:
     from botgrpo_cli.judges.pairwise import PairJudge, PairResult, WinRate
@@ -128,7 +129,7 @@ def judge_config(asked: str | None, sets: list[str]) -> JudgeConfig:
 
 
 def default_out(a: Side, b: Side) -> Path:
-    return Path("results") / f"winrate-{_plain(a.name)}-v-{_plain(b.name)}"
+    return RESULTS / f"winrate-{_plain(a.name)}-v-{_plain(b.name)}"
 
 
 def _plain(name: str) -> str:

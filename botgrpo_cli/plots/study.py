@@ -14,6 +14,7 @@ from botgrpo_cli.errors import InputError, nearest
 from botgrpo_cli.plots import PLOTS, save_figure
 from botgrpo_cli.records.manifest import MANIFEST, read_manifest
 from botgrpo_cli.records.read import read_metrics
+from botgrpo_cli.records.rooms import rooms_there
 
 CURVES = "curves.csv"
 
@@ -45,10 +46,11 @@ def is_study(folder: Path) -> bool:
     return (folder / CURVES).is_file() and (folder / MANIFEST).is_file() and "study" in read_manifest(folder)
 
 
-def find_study_folder(name: str, root: Path = Path("results")) -> Path | None:
-    """The folder of a study that is named by its path, or by its name in `root`; None when there is none."""
-    path = Path(name) if Path(name).exists() else root / name
-    return path if is_study(path) else None
+def find_study_folders(name: str) -> list[Path]:
+    """The folder of a study that is named by its path; those in `results`, `results-2` … where it is named by its name
+    there. Empty when there is none."""
+    paths = [Path(name)] if Path(name).exists() else [root / name for root in rooms_there()]
+    return [path for path in paths if is_study(path)]
 
 
 def read_study(folder: Path) -> StudyTables:
@@ -106,7 +108,7 @@ def _winrate(tables: StudyTables) -> Figure:
     from botgrpo_cli.winrate.tables import TABLE, read_table
 
     about, labels = tables.about, _labels(tables.about)
-    runs = {Path(run["folder"]).name: labels[run["arm"]] for run in about["runs"]}
+    runs = {f"{run['arm']}-seed{run['seed']}": labels[run["arm"]] for run in about["runs"]}
     return PLOTS["winrate"](read_table(tables.folder / TABLE), labels=runs, title=about["title"], note=tables.note)
 
 

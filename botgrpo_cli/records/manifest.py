@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -16,7 +17,7 @@ import psutil
 
 import botgrpo_cli
 from botgrpo_cli.errors import InputError
-from botgrpo_cli.records.write import to_json, write_atomic
+from botgrpo_cli.records.write import METRICS, to_json, write_atomic
 
 MANIFEST = "manifest.json"
 _LIBRARIES = ("torch", "transformers", "accelerate", "peft", "numpy")
@@ -49,6 +50,16 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise InputError(f"The manifest {file} must hold a JSON object.")
     return data
+
+
+def digest(path: Path) -> str | None:
+    """SHA-256 of a file in hexadecimal; None where there is none."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+
+
+def run_digest(folder: Path) -> str | None:
+    """Tells a run from every other one: its metrics hold times, which no two runs share. None where there is no run."""
+    return digest(Path(folder) / METRICS)
 
 
 def hardware() -> dict[str, Any]:

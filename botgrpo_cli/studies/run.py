@@ -53,8 +53,18 @@ class Outcome:
 def plan_study(study: Study, root: Path, *, resume: bool) -> list[Planned]:
     """What there is and what there is to do, in `root`/NAME. Raises InputError as `state.plan` does."""
     folder = root / study.name
-    compared = versus.comparisons(study, folder)
-    return plan(study, folder, resume=resume, checkpoints=not all(each.complete for each in compared))
+    compared: set[tuple[str, int]] = set()
+    while True:
+        planned = plan(study, folder, resume=resume, compared=compared)
+        again = {(run.arm, run.seed) for run in planned if not run.complete}
+        needed: set[tuple[str, int]] = set()
+        for each in versus.comparisons(study, folder, planned):
+            sides = {(each.arm, each.seed), (each.other, each.seed)}
+            if not each.complete or sides & again:
+                needed |= sides
+        if needed <= compared:
+            return planned
+        compared |= needed  # a run that has no checkpoints left is trained again, and so compared with all again
 
 
 def run_study(
@@ -103,7 +113,8 @@ def missing(outcome: Outcome) -> list[str]:
     """Names of the runs and comparisons that were asked for and are not complete."""
     there = {run.name for run in outcome.runs}
     runs = [run.name for run in outcome.planned if run.name not in there]
-    return runs + [c.name for c in versus.comparisons(outcome.study, outcome.folder) if not c.complete]
+    compared = versus.comparisons(outcome.study, outcome.folder, outcome.runs)
+    return runs + [each.name for each in compared if not each.complete]
 
 
 def _train(study: Study, run: Planned, folder: Path, count: int) -> Job:
@@ -130,15 +141,14 @@ def _train(study: Study, run: Planned, folder: Path, count: int) -> Job:
 def _compare(study: Study, folder: Path, runs: Sequence[Finished]) -> list[Job]:
     """The comparisons that are not complete and whose runs are."""
     jobs = []
-    for each in versus.comparisons(study, folder):
-        sides = [versus.folder_of(runs, name, each.seed) for name in (each.arm, each.other)]
-        if each.complete or None in sides:
+    for each in versus.comparisons(study, folder, runs):
+        if each.complete or not each.ready:
             continue
         jobs.append(
             Job(
                 row=f"against {each.other}",
                 column=f"seed {each.seed}",
-                arguments=each.arguments(*sides),
+                arguments=each.arguments(),
                 log=folder / LOGS / f"{each.name}.log",
                 follow=WinrateFollower(each.folder),
                 total=len(each.steps),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from botgrpo_cli.errors import InputError
 from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.records.held_out import HELD_OUT
 from botgrpo_cli.records.manifest import MANIFEST, read_manifest
+from botgrpo_cli.records.rooms import rooms
 from botgrpo_cli.records.write import METRICS
 from botgrpo_cli.studies.load import Study
 from botgrpo_cli.tiny import weights_digest
@@ -43,34 +44,65 @@ class Planned:
         return self.state in ("kept", "reused")
 
 
-def plan(study: Study, folder: Path, *, resume: bool, checkpoints: bool = False) -> list[Planned]:
+def plan(
+    study: Study, folder: Path, *, resume: bool, compared: Container[tuple[str, int]] = frozenset()
+) -> list[Planned]:
     """Every run of the study in `folder` with its state, arm by arm. Nothing is written.
 
-    A finished run with the same recipe in a study beside this one is taken instead of training it again. With
-    `checkpoints` only runs that have all of theirs will do, for they are to be compared. Raises InputError: a run there
-    is of another recipe (the difference is shown) or longer than asked, or there are runs and `resume` is false.
+    A finished run with the same recipe in a study beside this one is taken instead of training it again. Runs in
+    `compared`, by arm and seed, need their checkpoints, for they are still to be compared. Raises InputError: a run
+    there is of another recipe (the difference is shown) or longer than asked, or the study is there and `resume` is
+    false.
     """
-    found, refused, occupied = [], [], []
+    if not resume and (there := taken(study, folder)):
+        raise InputError(
+            f"{folder} holds runs of this study already ({len(there)}: {there[0].name} …). Add --resume "
+            f"--out {folder.parent} to keep what is finished and go on with the rest, or name another folder."
+        )
+    found, refused, earlier = [], [], _earlier(folder)
     for arm in map(study.arm, study.chosen):
         for seed in study.seeds:
             recipe, own = arm.at(seed), folder / f"{arm.name}-seed{seed}"
+            checkpoints = (arm.name, seed) in compared
             if not _empty(own):
-                occupied.append(own)
                 refused += _refusals(recipe, own)
                 found.append(_there(arm.name, seed, recipe, own, checkpoints))
                 continue
             other = _elsewhere(recipe, folder, checkpoints)
+            if other is None and (before := earlier.get((arm.name, seed))) and _begun(before):
+                refused += _refusals(recipe, before)  # else the tables there would be overwritten with others
             state: State = "new" if other is None else "reused"
             done = recipe.training.steps if other else 0
             found.append(Planned(arm.name, seed, recipe, other or own, state, done))
-    if occupied and not resume:
-        raise InputError(
-            f"{folder} holds runs of this study already ({len(occupied)}: {occupied[0].name} …). Add --resume to keep "
-            "what is finished and go on with the rest, or name another folder with --out."
-        )
     if refused:
         raise InputError("\n".join([f"{folder} can't be gone on with; nothing was started.", *refused]))
     return found
+
+
+def taken(study: Study, folder: Path) -> list[Path]:
+    """What of the study's runs is in `folder`, or else its tables, where they tell of these runs in another study."""
+    asked = [(arm, seed) for arm in study.chosen for seed in study.seeds]
+    runs = [own for arm, seed in asked if not _empty(own := folder / f"{arm}-seed{seed}")]
+    return runs or ([folder / MANIFEST] if _earlier(folder).keys() & set(asked) else [])
+
+
+def free_root(studies: Sequence[Study]) -> Path:
+    """The first folder of `rooms` where none of the studies is finished already.
+
+    One that was begun and did not come to its end is more likely to be gone on with: its room is returned, and `plan`
+    says how.
+    """
+    for root in rooms():
+        there = [path for study in studies for path in taken(study, root / study.name)]
+        if not there or any(path.name != MANIFEST and not steps_done(path) for path in there):
+            return root
+    raise AssertionError("rooms have no end")
+
+
+def _earlier(folder: Path) -> dict[tuple[str, int], Path]:
+    """Where the tables in `folder` have each run from, by arm and seed."""
+    runs = manifest_of(folder).get("runs", [])
+    return {(run.get("arm"), run.get("seed")): Path(folder, str(run.get("folder", ""))) for run in runs}
 
 
 def _there(arm: str, seed: int, recipe: Recipe, own: Path, checkpoints: bool) -> Planned:

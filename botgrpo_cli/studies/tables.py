@@ -18,7 +18,7 @@ from typing import Any
 import pandas as pd
 
 from botgrpo_cli.records.held_out import HELD_OUT, read_held_out
-from botgrpo_cli.records.manifest import MANIFEST, write_manifest
+from botgrpo_cli.records.manifest import MANIFEST, digest, write_manifest
 from botgrpo_cli.records.read import read_metrics
 from botgrpo_cli.records.schema import COLUMNS
 from botgrpo_cli.records.write import METRICS, write_atomic
@@ -28,6 +28,7 @@ from botgrpo_cli.studies.shipped import shipped_studies
 from botgrpo_cli.studies.state import Planned, manifest_of, relative, steps_done
 from botgrpo_cli.studies.summary import ArmTables, Cell, RunTables, columns, summary
 from botgrpo_cli.training.run import RECIPE_FILE, recipe_changes
+from botgrpo_cli.winrate.tables import TABLE
 
 CURVES, SUMMARY = "curves.csv", "summary.csv"
 FORMAT = 1  # raised when the same runs give other tables
@@ -74,13 +75,9 @@ def fingerprint(study: Study, runs: Sequence[Finished], folder: Path) -> str:
     said = study.keys.model_dump(mode="json", exclude={"recipe", "set", "scales", "arms", "seeds", "minutes", "at"})
     parts = [json.dumps([FORMAT, study.name, study.scale, said, arms])]
     for run in runs:
-        parts += [run.name, *(_digest(run.folder / name) for name in (METRICS, HELD_OUT))]
-    parts += [_digest(path) for path in versus.tables(folder)] if study.keys.winrate else []
+        parts += [run.name, *(digest(run.folder / name) or "-" for name in (METRICS, HELD_OUT))]
+    parts += [digest(each.folder / TABLE) or "-" for each in versus.finished(study, folder, runs)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "-"
 
 
 def up_to_date(study: Study, folder: Path, runs: Sequence[Finished]) -> bool:
@@ -106,7 +103,7 @@ def write_tables(study: Study, folder: Path, runs: Sequence[Finished], missing: 
     rows = summary(arms, study.keys.metrics, study.keys.thresholds)
     write_atomic(folder / SUMMARY, _csv(columns(study.keys.thresholds), ({"study": study.name, **row} for row in rows)))
     if study.keys.winrate:
-        versus.join(folder)
+        versus.join(folder, versus.finished(study, folder, runs))
     write_manifest(folder, _manifest(study, folder, runs, missing))
 
 
@@ -179,7 +176,7 @@ def _manifest(study: Study, folder: Path, runs: Sequence[Finished], missing: Seq
         "fingerprint": fingerprint(study, runs, folder),
     }
     if keys.winrate:
-        found["winrate"] = keys.winrate.model_dump() | versus.about(folder)
+        found["winrate"] = keys.winrate.model_dump() | versus.about(versus.finished(study, folder, runs))
     return found
 
 

@@ -6,21 +6,27 @@ the rows of all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from botgrpo_cli.recipe.checks import prompt_counts
-from botgrpo_cli.records.write import write_atomic
+from botgrpo_cli.records.manifest import run_digest
 from botgrpo_cli.studies.load import Study
 from botgrpo_cli.studies.state import checkpoint_steps, manifest_of
-from botgrpo_cli.winrate.tables import TABLE
-
-if TYPE_CHECKING:
-    from botgrpo_cli.studies.tables import Finished
+from botgrpo_cli.winrate.tables import TABLE, write_table
 
 MARK = "-v-"  # arm-v-other-seedN: no run is called so
+
+
+class Run(Protocol):
+    """A run of a study, planned or finished."""
+
+    arm: str
+    seed: int
+    folder: Path
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,7 @@ class Comparison:
     folder: Path
     steps: tuple[int, ...]  # checkpoints that both have
     prompts: int
+    sides: tuple[Path | None, Path | None]  # the runs; None for one that is not there
 
     @property
     def name(self) -> str:
@@ -40,53 +47,74 @@ class Comparison:
 
     @property
     def complete(self) -> bool:
+        """Whether every checkpoint of these very runs was compared."""
         found = manifest_of(self.folder)
         wanted = [[step, step] for step in self.steps]
-        return found.get("steps") == wanted and len(found.get("prompts", [])) == self.prompts
+        whole = found.get("steps") == wanted and len(found.get("prompts", [])) == self.prompts
+        return whole and all(
+            side is not None and told.get("run") == run_digest(side)
+            for side, told in zip(self.sides, found.get("sides", [{}, {}]), strict=True)
+        )
 
-    def arguments(self, mine: Path, theirs: Path) -> list[str]:
+    @property
+    def ready(self) -> bool:
+        """Whether both runs are there."""
+        return None not in self.sides
+
+    def arguments(self) -> list[str]:
         """Of the `botgrpo` command."""
         steps = ",".join(map(str, self.steps))  # an interrupted run has other checkpoints too
         options = ["--checkpoints", steps, "--prompts", str(self.prompts), "--out", str(self.folder)]
-        return ["winrate", str(mine), str(theirs), *options]
+        return ["winrate", *map(str, self.sides), *options]
 
 
-def comparisons(study: Study, folder: Path) -> list[Comparison]:
-    """All that the study asks for: the other arms, then the seeds. Empty for a study of another kind."""
+def comparisons(
+    study: Study, folder: Path, runs: Sequence[Run], seeds: Iterable[int] | None = None
+) -> list[Comparison]:
+    """All that the study asks for between these runs: the other arms, then the seeds, by default those asked for.
+    Empty for a study of another kind."""
     if study.keys.winrate is None:
         return []
     own, recipe = study.keys.winrate.arm, study.arm(study.keys.winrate.arm).recipe
     steps, counts = tuple(checkpoint_steps(recipe)), prompt_counts(recipe)
     prompts = min(study.keys.winrate.prompts, counts[1] if counts else study.keys.winrate.prompts)
+    there = {(run.arm, run.seed): run.folder for run in runs}
     return [
-        Comparison(own, other, seed, folder / f"{own}{MARK}{other}-seed{seed}", steps, prompts)
+        Comparison(
+            own,
+            other,
+            seed,
+            folder / f"{own}{MARK}{other}-seed{seed}",
+            steps,
+            prompts,
+            (there.get((own, seed)), there.get((other, seed))),
+        )
         for other in study.chosen
         if other != own
-        for seed in study.seeds
+        for seed in (study.seeds if seeds is None else seeds)
     ]
 
 
-def folder_of(runs: Sequence[Finished], arm: str, seed: int) -> Path | None:
-    """Where a finished run is."""
-    return next((run.folder for run in runs if (run.arm, run.seed) == (arm, seed)), None)
+def finished(study: Study, folder: Path, runs: Sequence[Run]) -> list[Comparison]:
+    """The complete comparisons between these runs, at whatever seed."""
+    seeds = sorted({run.seed for run in runs})
+    return [each for each in comparisons(study, folder, runs, seeds) if each.complete]
 
 
-def tables(folder: Path) -> list[Path]:
-    """The winrate.csv of every comparison there, in order of their names."""
-    return sorted(folder.glob(f"*{MARK}*-seed*/{TABLE}"))
+def join(folder: Path, compared: Sequence[Comparison]) -> None:
+    """Write the study's winrate.csv: the rows of each comparison, under the study's own names of the runs."""
+    rows = []
+    for each in compared:
+        with (each.folder / TABLE).open(encoding="utf-8", newline="") as file:
+            names = {"run_a": f"{each.arm}-seed{each.seed}", "run_b": f"{each.other}-seed{each.seed}"}
+            rows += [row | names for row in csv.DictReader(file)]
+    if rows:
+        write_table(folder / TABLE, rows)
 
 
-def join(folder: Path) -> None:
-    """Write the study's winrate.csv: one header, then the rows of each comparison as they stand."""
-    parts = [path.read_bytes() for path in tables(folder)]
-    if parts:
-        header = parts[0].partition(b"\n")[0] + b"\n"
-        write_atomic(folder / TABLE, header + b"".join(part.partition(b"\n")[2] for part in parts))
-
-
-def about(folder: Path) -> dict[str, Any]:
+def about(compared: Sequence[Comparison]) -> dict[str, Any]:
     """What the manifest of the study says of the judge."""
-    found = [manifest_of(path.parent) for path in tables(folder)]
+    found = [manifest_of(each.folder) for each in compared]
     judges = [manifest["judge"] for manifest in found if isinstance(manifest.get("judge"), dict)]
     return {
         "judges": sorted({str(judge.get("kind")) for judge in judges}),

@@ -18,6 +18,7 @@ from botgrpo_cli.recipe.load import dump_recipe, load_recipe
 from botgrpo_cli.recipe.schema import CheckpointConfig, JudgeConfig, Recipe
 from botgrpo_cli.records.manifest import MANIFEST, git_state, hardware, read_manifest, software, write_manifest
 from botgrpo_cli.records.read import read_metrics
+from botgrpo_cli.records.rooms import RESULTS
 from botgrpo_cli.records.schema import RunLabels
 from botgrpo_cli.records.write import RunWriter, write_atomic
 from botgrpo_cli.tasks.base import Task
@@ -50,7 +51,7 @@ class Prepared:
 
 
 def default_out(recipe: Recipe) -> Path:
-    return Path("results") / f"{recipe.name}-{recipe.scale}-{recipe.method.name}-seed{recipe.training.seed}"
+    return RESULTS / f"{recipe.name}-{recipe.scale}-{recipe.method.name}-seed{recipe.training.seed}"
 
 
 def prepare(

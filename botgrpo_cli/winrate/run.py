@@ -107,7 +107,7 @@ def _write(
     label = judge.label
     manifest = {
         "kind": "winrate",
-        "sides": [{"name": side.name, **side.labels, "trained_with": side.judge} for side in (a, b)],
+        "sides": [{"name": side.name, "run": side.run, **side.labels, "trained_with": side.judge} for side in (a, b)],
         "steps": [list(steps) for steps, _ in compared],
         "prompts": [prompt.id for prompt in prompts],
         "judge": judge.describe(),

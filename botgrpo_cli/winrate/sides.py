@@ -12,7 +12,7 @@ from botgrpo_cli.errors import InputError
 from botgrpo_cli.recipe.load import load_recipe
 from botgrpo_cli.recipe.rewards import RewardConfig
 from botgrpo_cli.recipe.schema import Recipe
-from botgrpo_cli.records.manifest import read_manifest
+from botgrpo_cli.records.manifest import read_manifest, run_digest
 from botgrpo_cli.tasks.base import Completion, Prompt, Scored
 from botgrpo_cli.tasks.react.prompts import load_prompts
 from botgrpo_cli.tasks.react.task import ReactTask
@@ -43,6 +43,7 @@ class Entry:
 
 class Side(Protocol):
     name: str  # for tables and figures
+    run: str | None  # digest of the run (`records.manifest.run_digest`); None for what is no run
     labels: dict[str, str]  # method, base_model, scale, seed; "" where there is none
     steps: tuple[int | None, ...]  # checkpoints that are there, rising; (None,) when it is what it is
     count: int | None  # held-out prompts that its recipe evaluates on; None: all it has
@@ -102,6 +103,7 @@ class PolicySide:
         self._subject = subject
         self.recipe = recipe = subject.recipe
         self.name = subject.name
+        self.run = run_digest(subject.folder) if subject.folder else None
         self.labels = {
             "method": recipe.method.name if subject.checkpoint else "",
             "base_model": recipe.policy.model,
@@ -151,6 +153,7 @@ class PolicySide:
 class FolderSide:
     """Components that someone else wrote: one file a prompt, named by the prompt's id."""
 
+    run: str | None = None
     steps: tuple[int | None, ...] = (None,)
 
     def __init__(self, folder: Path, recipe: Recipe) -> None:

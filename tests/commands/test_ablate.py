@@ -82,10 +82,20 @@ def test_a_finished_study_computes_its_tables_once_and_says_so(finished, tmp_pat
     assert before == {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in tmp_path.rglob("*") if p.is_file()}
 
 
-def test_without_resume_runs_that_are_there_are_refused(finished):
-    done = run(finished, "--scale", "tiny")
+def test_without_resume_runs_in_a_folder_that_was_named_are_refused(finished):
+    done = run(finished, "--scale", "tiny", "--out", "results")
     assert isinstance(done.exception, InputError)
-    assert "--resume" in str(done.exception)
+    assert "--resume --out results" in str(done.exception)
+
+
+def test_without_resume_a_finished_study_is_left_alone(finished, tmp_path):
+    (tmp_path / "results-2").mkdir()
+    shutil.copytree("results/letters", "results-2/letters")
+    done = run(finished, "--scale", "tiny", "--steps", "4", "--dry-run")
+    assert done.exit_code == 0, done.exception
+    assert "results/ holds letters already, and keeps it; this goes into results-3/." in done.stdout
+    assert done.stdout.count("to be trained") == 2
+    assert not (tmp_path / "results-3").exists()
 
 
 def test_a_bad_study_starts_nothing(tmp_path, monkeypatch):
@@ -144,6 +154,14 @@ def test_plot_takes_a_study_by_name_or_folder_without_its_runs(finished, tmp_pat
     assert done.stdout.splitlines() == ["Figure: results/letters/figure.png", "Figure: results/letters/figure.pdf"]
     assert run("results/letters", "--out", "figures", command=plot).exit_code == 0
     assert (tmp_path / "figures/figure.svg").is_file()
+
+
+def test_plot_names_the_other_folders_of_the_same_study(finished, tmp_path):
+    run(finished, "--scale", "tiny", "--resume")
+    shutil.copytree("results", "results-2")
+    done = run("letters", command=plot)
+    assert done.stdout.splitlines() == ["Figure: results/letters/figure.png", "Figure: results/letters/figure.svg"]
+    assert "`botgrpo plot results-2/letters`" in done.stderr
 
 
 def test_plot_draws_a_metric_of_a_studys_runs(finished, tmp_path):

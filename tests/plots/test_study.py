@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
 from botgrpo_cli.errors import InputError
-from botgrpo_cli.plots.study import draw_study, find_study_folder, save_study_figure
+from botgrpo_cli.plots.study import draw_study, find_study_folders, save_study_figure
 from tests.plots.test_panels import named, words
 from tests.studies.test_tables import make
 
@@ -67,10 +68,13 @@ def test_every_kind(folder, kind, draw, panels, count):
 
 def test_a_folder_or_a_name_in_results(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert find_study_folder("results/letters") == find_study_folder("letters")
-    assert find_study_folder("words") is None
+    there = Path("results/letters")
+    assert find_study_folders("results/letters") == find_study_folders("letters") == [there]
+    assert find_study_folders("words") == []
+    shutil.copytree(there, "results-2/letters")
+    assert find_study_folders("letters") == [there, Path("results-2/letters")]
     (tmp_path / "letters").mkdir()  # what is here comes first, and is no study
-    assert find_study_folder("letters") is None
+    assert find_study_folders("letters") == []
 
 
 def test_what_is_no_study_is_refused(tmp_path, folder):

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from botgrpo_cli.records.manifest import read_manifest, run_digest
 from botgrpo_cli.tasks.react.prompts import load_prompts
 from botgrpo_cli.tiny.react import tasks, write
 from botgrpo_cli.winrate.tables import read_table
@@ -91,5 +92,7 @@ def test_checkpoints_of_a_run_against_the_model_it_started_from(folder):
     assert table["step_a"].tolist() == [1]
     assert table["step_b"].isna().all()
     assert table["method_a"].unique().tolist() == ["bot-grpo"]
+    sides = read_manifest(folder / "curve")["sides"]
+    assert [side["run"] for side in sides] == [run_digest(folder / "run"), None]
     assert (table["n"] + table["invalid"]).tolist() == [4]
     assert "learnt from this same judge (heuristic)" in done.stderr

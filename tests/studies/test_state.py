@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from botgrpo_cli.errors import InputError
 from botgrpo_cli.records.manifest import read_manifest, write_manifest
+from botgrpo_cli.records.rooms import rooms_there
 from botgrpo_cli.studies.load import load_study
-from botgrpo_cli.studies.state import checkpoint_steps, plan
+from botgrpo_cli.studies.state import checkpoint_steps, free_root, plan, taken
 from botgrpo_cli.tiny import weights_digest
 from botgrpo_cli.training.run import kept_labels
 from tests.recipe.helpers import plenty
@@ -97,11 +99,46 @@ def test_the_same_run_of_a_study_beside_it_is_taken(study, tmp_path):
     assert (planned["grpo-seed0"].state, planned["grpo-seed0"].folder) == ("reused", other)
     assert planned["bot-grpo-seed0"].state == "new"
     own = tmp_path / "results/letters"
-    assert states(study, own, checkpoints=True)["grpo-seed0"] == "new"  # it has no checkpoints to compare
+    assert states(study, own, compared={("grpo", 0)})["grpo-seed0"] == "new"  # it has no checkpoints to compare
     for step in checkpoint_steps(study.arm("grpo").recipe):
         (other / f"checkpoints/step-{step}").mkdir(parents=True)
         (other / f"checkpoints/step-{step}/trainer.json").write_text("{}")
-    assert states(study, own, checkpoints=True)["grpo-seed0"] == "reused"
+    assert states(study, own, compared={("grpo", 0)})["grpo-seed0"] == "reused"
+
+
+def test_a_study_of_taken_runs_is_there_as_well(study, tmp_path):
+    write_run(tmp_path / "results/other/first-seed0", study.arm("grpo").at(0))
+    folder = tmp_path / "results/letters"
+    assert taken(study, folder) == []
+    tell(folder, study)
+    assert taken(study, folder) == [folder / "manifest.json"]
+    assert taken(replace(study, seeds=(1,)), folder) == []  # other seeds are added to the tables
+    with pytest.raises(InputError, match=r"\(1: manifest.json .*--resume --out"):
+        states(study, folder, resume=False)
+    training = study.arm("grpo").recipe.training.model_copy(update={"steps": 4})
+    arm = replace(study.arm("grpo"), recipe=study.arm("grpo").recipe.model_copy(update={"training": training}))
+    with pytest.raises(InputError, match=r"other/first-seed0 has \d+ steps already, more than the 4"):
+        states(replace(study, arms=(study.arms[0], arm)), folder)
+
+
+def tell(folder, study):
+    """The manifest of a study whose one run is another's."""
+    folder.mkdir(parents=True)
+    run = {"arm": "grpo", "seed": 0, "folder": "../other/first-seed0"}
+    write_manifest(folder, {"study": study.name, "runs": [run]})
+
+
+def test_a_study_that_is_finished_there_gets_the_next_free_folder(study, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert free_root([study]) == Path("results")
+    for number, root in enumerate(("results", "results-2", "results-3")):
+        assert free_root([study]) == Path(root)
+        write_run(tmp_path / root / "letters/grpo-seed0", study.arm("grpo").at(0))
+        assert free_root([study]) == Path(f"results-{number + 2}")
+    assert rooms_there() == [Path("results"), Path("results-2"), Path("results-3")]
+    broken = tmp_path / "results-2/letters/bot-grpo-seed0"
+    write_run(broken, study.arm("bot-grpo").at(0), status="interrupted", done=4)
+    assert free_root([study]) == Path("results-2")  # and `plan` says how to go on with it
 
 
 def test_a_run_from_weights_of_another_version_is_not_taken_and_not_gone_on_with(study, tmp_path):
@@ -111,12 +148,12 @@ def test_a_run_from_weights_of_another_version_is_not_taken_and_not_gone_on_with
     now = weights_digest("tiny:react-qwen2")
     assert now == weights_digest("tiny:react-qwen2") != weights_digest("tiny:aime-qwen2")
     assert weights_digest("small:smollm2-135m-instruct") is None
-    for weights, taken in ((None, "reused"), (now, "reused"), ("0123456789abcdef", "new")):
+    for weights, state in ((None, "reused"), (now, "reused"), ("0123456789abcdef", "new")):
         other = tmp_path / f"{weights}/other/first-seed0"
         write_run(other, tiny)
         about = read_manifest(other) | {"policy": {"weights": weights}}
         (other / "manifest.json").write_text(json.dumps(about))
-        assert states(study, tmp_path / f"{weights}/letters")["grpo-seed0"] == taken
+        assert states(study, tmp_path / f"{weights}/letters")["grpo-seed0"] == state
     write_manifest(write_run(tmp_path / "letters/grpo-seed0", tiny), about)
     with pytest.raises(InputError, match="another version of botgrpo had"):
         states(study, tmp_path / "letters")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import shutil
 
 import pytest
 
 from botgrpo_cli.plots.study import draw_study
-from botgrpo_cli.records.manifest import write_manifest
+from botgrpo_cli.records.manifest import run_digest, write_manifest
 from botgrpo_cli.studies import versus
 from botgrpo_cli.studies.load import load_study
 from botgrpo_cli.studies.readme import write_readme
@@ -32,17 +32,18 @@ def study(tmp_path):
 
 def judged(comparison, *, steps=None):
     """What `botgrpo winrate` leaves of a finished comparison."""
-    comparison.folder.mkdir(parents=True)
+    comparison.folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for step in comparison.steps if steps is None else steps:
         labels = {"method_a": comparison.arm, "method_b": comparison.other, "seed_a": "0", "seed_b": "0"}
         shares = {"win": 0.6, "tie": 0.2, "loss": 0.2, "rate": 0.7, "ci_low": 0.5, "ci_high": 0.9}
         counts = {"prompts": 5, "n": 5, "invalid": 0, "forfeits": 1}
-        names = {"run_a": "a", "run_b": "b", "judge": "heuristic", "shown": "screenshots", "scale_a": "tiny"}
+        names = {"run_a": "run", "run_b": "run", "judge": "heuristic", "shown": "screenshots", "scale_a": "tiny"}
         at = {"step_a": step, "step_b": step}
         rows.append({**dict.fromkeys(COLUMNS, ""), **labels, **shares, **counts, **names, **at})
     write_table(comparison.folder / "winrate.csv", rows)
     about = {
+        "sides": [{"run": run_digest(side)} for side in comparison.sides],
         "steps": [[row["step_a"], row["step_b"]] for row in rows],
         "prompts": [f"p{n}" for n in range(5)],
         "judge": {"kind": "heuristic"},
@@ -53,36 +54,82 @@ def judged(comparison, *, steps=None):
     write_manifest(comparison.folder, about)
 
 
-def test_one_arm_meets_every_other_at_every_seed_and_checkpoint(study, tmp_path):
-    found = versus.comparisons(study, tmp_path / "results/letters")
+@pytest.fixture
+def folder(study, tmp_path):
+    """The study's folder with all of its runs."""
+    folder = tmp_path / "results/letters"
+    for arm in study.arms:
+        for seed in study.seeds:
+            write_run(folder / f"{arm.name}-seed{seed}", arm.at(seed), rising(3), also=[("length", float)])
+    return folder
+
+
+def between(study, folder):
+    return versus.comparisons(study, folder, plan(study, folder, resume=True))
+
+
+def states(study, folder):
+    return {run.name: run.state for run in plan_study(study, folder.parent, resume=True)}
+
+
+def test_one_arm_meets_every_other_at_every_seed_and_checkpoint(study, folder):
+    found = between(study, folder)
     assert [each.name for each in found] == [
         "bot-grpo-v-pure-seed0", "bot-grpo-v-pure-seed1", "bot-grpo-v-grpo-seed0", "bot-grpo-v-grpo-seed1"
     ]  # fmt: skip
-    assert found[0].arguments(Path("a"), Path("b")) == [
-        "winrate", "a", "b", "--checkpoints", "3,6,9,12", "--prompts", "5", "--out", str(found[0].folder)
+    a, b = (str(folder / f"{arm}-seed0") for arm in ("bot-grpo", "pure"))
+    assert found[0].arguments() == [
+        "winrate", a, b, "--checkpoints", "3,6,9,12", "--prompts", "5", "--out", str(found[0].folder)
     ]  # fmt: skip
+    assert all(each.ready for each in found)
+    assert not any(each.ready for each in versus.comparisons(study, folder, []))
 
 
-def test_a_comparison_is_complete_when_every_checkpoint_was_judged(study, tmp_path):
-    first, second, *_ = versus.comparisons(study, tmp_path)
+def test_a_comparison_is_complete_when_every_checkpoint_was_judged(study, folder):
+    first, second, *_ = between(study, folder)
     judged(first)
     judged(second, steps=(3, 6))
     assert first.complete
     assert not second.complete
 
 
-def test_the_tables_of_all_comparisons_are_joined_and_drawn(study, tmp_path):
-    folder = tmp_path / "results/letters"
-    for arm in study.arms:
-        for seed in study.seeds:
-            write_run(folder / f"{arm.name}-seed{seed}", arm.at(seed), rising(3), also=[("length", float)])
-    for each in versus.comparisons(study, folder):
+def test_a_comparison_of_other_runs_is_made_again(study, folder):
+    for each in between(study, folder):
+        judged(each)
+    assert set(states(study, folder).values()) == {"kept"}
+    again = folder / "pure-seed1"
+    shutil.rmtree(again)
+    write_run(again, study.arm("pure").at(1), rising(6))
+    left = [each.name for each in between(study, folder) if not each.complete]
+    assert left == ["bot-grpo-v-pure-seed1"]
+    # bot-grpo has no checkpoints left for it and is trained again: then it meets everyone again at this seed.
+    assert states(study, folder) == {
+        f"{arm}-seed{seed}": "kept" if seed == 0 else "resume"
+        for arm in ("bot-grpo", "pure", "grpo")
+        for seed in (0, 1)
+    }
+    runs = finished(study, folder, plan(study, folder, resume=True))
+    write_tables(study, folder, runs, left)
+    table = read_table(folder / "winrate.csv")
+    assert set(zip(table["run_a"], table["run_b"], strict=True)) == {
+        ("bot-grpo-seed0", "pure-seed0"), ("bot-grpo-seed0", "grpo-seed0"), ("bot-grpo-seed1", "grpo-seed1")
+    }  # fmt: skip
+
+
+def test_the_tables_of_all_comparisons_are_joined_and_drawn(study, folder):
+    for each in between(study, folder):
         judged(each)
     runs = finished(study, folder, plan(study, folder, resume=True))
     write_tables(study, folder, runs, [])
     table = read_table(folder / "winrate.csv")
     assert len(table) == 16
-    assert table["method_b"].unique().tolist() == ["grpo", "pure"]
+    assert table["method_b"].unique().tolist() == ["pure", "grpo"]
+    assert table["run_b"].unique().tolist() == [
+        "pure-seed0",
+        "pure-seed1",
+        "grpo-seed0",
+        "grpo-seed1",
+    ]  # all were `run`
     about = json.loads((folder / "manifest.json").read_text())
     assert about["winrate"] == {
         "arm": "bot-grpo", "prompts": 5, "judges": ["heuristic"], "shown": ["screenshots"],
@@ -96,13 +143,8 @@ def test_the_tables_of_all_comparisons_are_joined_and_drawn(study, tmp_path):
     assert "judge: heuristic" in "\n".join(text.get_text() for text in figure.texts)
 
 
-def test_tables_alone_are_enough_once_everything_was_compared(study, tmp_path):
-    root = tmp_path / "results"
-    folder = root / "letters"
-    for arm in study.arms:
-        for seed in study.seeds:
-            write_run(folder / f"{arm.name}-seed{seed}", arm.at(seed))
-    assert {run.state for run in plan_study(study, root, resume=True)} == {"resume"}  # checkpoints are needed, and gone
-    for each in versus.comparisons(study, folder):
+def test_tables_alone_are_enough_once_everything_was_compared(study, folder):
+    assert set(states(study, folder).values()) == {"resume"}  # checkpoints are needed, and gone
+    for each in between(study, folder):
         judged(each)
-    assert {run.state for run in plan_study(study, root, resume=True)} == {"kept"}
+    assert set(states(study, folder).values()) == {"kept"}

@@ -20,6 +20,7 @@ class StandIn:
         self.name, self.steps, self.count = name, steps, count
         self.labels = {"method": method, "base_model": "m", "scale": "tiny", "seed": "0"}
         self.judge: dict[str, Any] = {}
+        self.run = None
         self._prompts, self._files = prompts, set(prompts if files is None else files)
         self.asked: list[int | None] = []
 
