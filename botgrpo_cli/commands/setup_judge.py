@@ -9,7 +9,7 @@ from rich.console import Console
 
 from botgrpo_cli.console import console, progress_console
 from botgrpo_cli.errors import InputError
-from botgrpo_cli.judges.settings import KEY_VARIABLE, MODEL_VARIABLE, ONLINE, URL_VARIABLE, Settings, resolve
+from botgrpo_cli.judges.settings import KEY_VARIABLE, MODEL_VARIABLE, ONLINE, SIMULATED, URL_VARIABLE, Settings, resolve
 from botgrpo_cli.recipe.schema import JudgeConfig, PriceConfig, Recipe
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def judge_to_check(recipe: Recipe | None) -> JudgeConfig | None:
     if not os.environ.get(URL_VARIABLE):
         return None
     own = recipe.judge if recipe is not None else JudgeConfig()
-    return own.model_copy(update={"kind": "openai", "noise": 0.0, "attribution_error": 0.0, "flip": 0.0})
+    return own.model_copy(update={"kind": "openai", **dict.fromkeys(SIMULATED, 0.0)})
 
 
 def with_model(config: JudgeConfig) -> Settings:

@@ -57,10 +57,11 @@ def judge_screen(
         seen = _SEEN - {"dead"} if rendered.probe.live_controls == rendered.probe.controls else _SEEN
         found = [fault for fault in faults(Reading(code), prompt) if fault.kind in seen]
     said = "; ".join(f"line {fault.line + 1}: {fault.why}" for fault in found[:MAX_LINES])
+    lines = errors.lines(blamed(found), code, *key)
     return ScreenVerdict(
         score=score,
         outcome="ok",
-        lines=errors.lines(blamed(found), code, *key),
+        lines=errors.with_spurious(lines, code, *key) if mode != "global" else lines,
         lines_outcome="ok" if mode == "local-2turn" else None,
         text=f"heuristic: {said}" if said else "heuristic",
     )

@@ -161,4 +161,4 @@ def _offline_judges(config: JudgeConfig, reward: RewardConfig, seed: int, *, cod
 
 
 def _errors(config: JudgeConfig, seed: int) -> Errors:
-    return Errors(seed, config.noise, config.attribution_error, config.flip)
+    return Errors(seed, config.noise, config.attribution_error, config.spurious_lines, config.flip)

@@ -18,7 +18,7 @@ MODEL_VARIABLE = "BOTGRPO_JUDGE_MODEL"
 KEY_VARIABLE = "BOTGRPO_JUDGE_KEY"
 FALLBACK_KEY = "OPENAI_API_KEY"  # read only when KEY_VARIABLE is the one that is asked for, and not set
 ONLINE = ("openai", "bedrock")
-SIMULATED = ("noise", "attribution_error", "flip")
+SIMULATED = ("noise", "attribution_error", "spurious_lines", "flip")
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from botgrpo_cli.judges.verdicts import LineBlame
+from botgrpo_cli.judges.verdicts import MAX_LINES, TOP, LineBlame
 
 
 @dataclass(frozen=True)
 class Errors:
     """`noise`: standard deviation of what is added to a score. `attribution_error`: share of the blamed lines that are
-    moved to another line. `flip`: share of pairwise rounds whose choice is turned round."""
+    moved to another line. `spurious_lines`: probability that a line which the screenshot judge could still name, of its
+    three, is named for nothing. `flip`: share of pairwise rounds whose choice is turned round."""
 
     seed: int = 0
     noise: float = 0.0
     attribution_error: float = 0.0
+    spurious_lines: float = 0.0
     flip: float = 0.0
 
     def score(self, value: float, *key: str) -> float:
@@ -42,6 +44,22 @@ class Errors:
             moved.append(blame)
         return tuple(moved)
 
+    def with_spurious(self, blames: Sequence[LineBlame], code: str, *key: str) -> tuple[LineBlame, ...]:
+        """The same blames, and others for nothing: lines that are not blank, each impact from 1 to TOP equally likely.
+
+        Every draw is made whatever is blamed already, so that what is named for nothing does not hang on it.
+        """
+        if self.spurious_lines == 0.0:
+            return tuple(blames)
+        written = [number for number, line in enumerate(code.split("\n")) if line.strip()]
+        found = list(blames)
+        for slot in range(MAX_LINES if written else 0):
+            random = self._random("spurious", str(slot), *key)
+            named, line, impact = random.random() < self.spurious_lines, random.choice(written), random.randint(1, TOP)
+            if named and len(found) < MAX_LINES and line not in {blame.line for blame in found}:
+                found.append(LineBlame(line, impact / TOP, "named for nothing (simulated)"))
+        return tuple(found)
+
     def difference(self, value: float, *key: str) -> float:
         """A difference of two scores with the noise of both."""
         return value + self._random("pair", *key).gauss(0.0, self.noise * 2**0.5) if self.noise else value
@@ -55,7 +73,7 @@ class Errors:
         >>> Errors(noise=0.2).named()
         ['judge.noise 0.2']
         """
-        names = ("noise", "attribution_error", "flip")
+        names = ("noise", "attribution_error", "spurious_lines", "flip")
         return [f"judge.{name} {getattr(self, name):g}" for name in names if getattr(self, name)]
 
     def _random(self, *key: str) -> Random:

@@ -199,6 +199,8 @@ class JudgeConfig(Section):
     """Simulated error of an offline judge: spread of the noise on its scores."""
     attribution_error: Share = 0.0
     """Simulated error of an offline judge: share of blamed lines that are replaced by others."""
+    spurious_lines: Share = 0.0
+    """Simulated error of the offline screenshot judge: probability that a free one of its three lines is named."""
     flip: Share = 0.0
     """Simulated error of an offline judge: share of yes-or-no verdicts that are turned around."""
     against: Literal["written", "chain"] = "written"

@@ -23,8 +23,8 @@ def weights_folder(name: str) -> Path:
 
         if name in POLICIES:
             raise InputError(
-                f"policy.model is 'tiny:{name}', which the package does not carry yet. "
-                f"`python -m botgrpo_cli.tiny build {name}` builds it, in about half an hour on one core."
+                f"policy.model is 'tiny:{name}', whose weights are not in the package. "
+                f"`python -m botgrpo_cli.tiny build {name}` makes them, in about a quarter of an hour on one core."
             )
         raise InputError(
             f"policy.model is 'tiny:{name}', but the package carries {', '.join('tiny:' + n for n in there) or 'none'}."

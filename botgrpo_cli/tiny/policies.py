@@ -36,5 +36,3 @@ POLICIES = {
     for text in (react, aime)
     for architecture in ("qwen2", "smollm3", "phi3")
 }
-
-NOT_SHIPPED = ("react-smollm3", "react-phi3")  # not built yet: half an hour of one core each

@@ -104,6 +104,24 @@ def test_lines_are_blamed_in_the_local_modes_alone_and_only_for_what_can_be_seen
     assert judge_screen(PROMPT, GOOD, page(), mode="local-1turn").lines == ()
 
 
+def test_spurious_lines_are_named_in_the_local_modes_as_often_as_asked_for():
+    dead, code = page(live_controls=0), HACKS["dead buttons"][0]
+    truth = judge_screen(PROMPT, code, dead, mode="local-1turn").lines
+    assert judge_screen(PROMPT, GOOD, page(), mode="global", errors=Errors(spurious_lines=1.0)).lines == ()
+    named = 0
+    for seed in range(400):
+        errors = Errors(seed, spurious_lines=0.5)
+        found = judge_screen(PROMPT, GOOD, page(), mode="local-1turn", errors=errors).lines
+        assert len({blame.line for blame in found}) == len(found) <= 3
+        assert all(GOOD.split("\n")[blame.line].strip() and 0.1 <= blame.impact <= 1.0 for blame in found)
+        assert found == judge_screen(PROMPT, GOOD, page(), mode="local-1turn", errors=errors).lines
+        named += len(found)
+        assert judge_screen(PROMPT, code, dead, mode="local-2turn", errors=errors).lines[:2] == truth  # real ones stay
+    assert 1.2 < named / 400 <= 1.5  # three slots; the same line twice is named once
+    assert Errors(spurious_lines=0.5).named() == ["judge.spurious_lines 0.5"]
+    assert Errors(spurious_lines=1.0).with_spurious((), "\n") == ()
+
+
 def test_simulated_errors_reach_scores_and_lines():
     code, errors = HACKS["dead buttons"][0], Errors(noise=0.1, attribution_error=1.0)
     dead = page(live_controls=0)

@@ -50,6 +50,7 @@ def test_keys_come_from_the_environment_in_order():
         ({"noise": 0.1}, PLACE, "noise", ["Found 0.1 with kind openai", "Expected 0."]),
         ({"kind": "bedrock", "model": "m", "flip": 1.0}, {}, "flip", ["only heuristic and exact"]),
         ({"attribution_error": 0.5}, PLACE, "attribution_error", ["simulate errors"]),
+        ({"spurious_lines": 0.5}, PLACE, "spurious_lines", ["simulate errors"]),
         ({"prices": {"input": 1.0}}, PLACE, "prices.output", ["both or neither"]),
     ],
 )
