@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from botgrpo_cli.recipe.schema import Recipe
-from botgrpo_cli.studies.load import Study
+from botgrpo_cli.studies.load import Study, load_study
 
 
 def needs(study: Study) -> list[str]:
@@ -36,10 +36,13 @@ def _of(recipe: Recipe) -> Iterator[str]:
 
 def minutes(study: Study, *, runs: int | None = None) -> float | None:
     """An estimate for one process after the other, from the minutes a run that the study's file states; None where it
-    states none. Runs that two studies share are counted in both."""
+    states none. Runs that two studies share are counted in both; other steps count in proportion."""
     each = getattr(study.keys.minutes, study.scale)
     runs = len(study.chosen) * len(study.seeds) if runs is None else runs
-    return None if each is None else each * runs
+    if each is None or study.steps is None:
+        return None if each is None else each * runs
+    usual = load_study(str(study.path), scale=study.scale).arms[0].recipe.training.steps
+    return each * runs * study.steps / usual
 
 
 def in_words(minutes: float | None) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from botgrpo_cli.recipe.errors import RecipeError
 from botgrpo_cli.recipe.shipped import shipped_dir
+from botgrpo_cli.studies import needs
 from botgrpo_cli.studies.load import load_study
 from botgrpo_cli.studies.shipped import study_names, sweep_names
 from tests.recipe.helpers import plenty
@@ -86,6 +87,12 @@ def test_minutes_are_stated_wherever_a_study_runs():
     for name in study_names():
         keys = shipped(name, scale="tiny").keys
         assert all(getattr(keys.minutes, scale) for scale in keys.at), name
+
+
+def test_the_estimate_goes_by_the_steps_that_are_asked_for():
+    usual, short = shipped("baselines", scale="tiny"), shipped("baselines", scale="tiny", steps=6)
+    assert needs.minutes(usual, runs=1) == usual.keys.minutes.tiny
+    assert needs.minutes(short, runs=1) == pytest.approx(usual.keys.minutes.tiny / 10)
 
 
 # --- what a study says -----------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def test_every_policy_is_shipped() -> None:
 
 def test_a_policy_that_is_not_there_says_how_to_build_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiny, "WEIGHTS", tmp_path)
-    with pytest.raises(InputError, match="botgrpo_cli.tiny build react-phi3"):
+    with pytest.raises(InputError, match=r"botgrpo_cli\.tiny build react-phi3"):
         weights_folder("react-phi3")
 
 
