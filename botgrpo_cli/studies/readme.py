@@ -69,7 +69,7 @@ def _section(folder: Path, about: Mapping[str, Any]) -> list[str]:
     if (folder / FIGURE).is_file():
         lines += [f"![{about['title']}]({folder.name}/{FIGURE})", ""]
     if (folder / TABLE).is_file():
-        lines += [*_winrates(read_table(folder / TABLE)), ""]
+        lines += [*_winrates(about, read_table(folder / TABLE)), ""]
     lines += [*_table(about, read_summary(folder)), ""]
     if about["paper"]:
         lines += [f"The paper: {about['paper']}", ""]
@@ -79,12 +79,14 @@ def _section(folder: Path, about: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _winrates(table: pd.DataFrame) -> list[str]:
-    """Means over seeds at each step; a tie counts one half."""
+def _winrates(about: Mapping[str, Any], table: pd.DataFrame) -> list[str]:
+    """An opponent a row, means over seeds at each step; a tie counts one half."""
+    arms = {f"{run['arm']}-seed{run['seed']}": run["arm"] for run in about["runs"]}
+    opponents = table["run_b"].map(lambda run: arms.get(run, run))
     steps = sorted(table["step_a"].unique())
     heads = ["against", "seeds", *(f"win rate at step {step:.0f}" for step in steps), f"ties at step {steps[-1]:.0f}"]
     lines = [_line(heads), _line(["---"] * len(heads))]
-    for opponent, rows in table.groupby("method_b", sort=False):
+    for opponent, rows in table.groupby(opponents, sort=False):
         at = rows.groupby("step_a")[["rate", "tie"]].mean().reindex(steps)
         cells = ["" if pd.isna(value) else shown("win_rate", value) for value in (*at["rate"], at["tie"].iloc[-1])]
         lines.append(_line([opponent, ", ".join(sorted(rows["seed_a"].unique())), *cells]))
