@@ -24,7 +24,7 @@ def report(
         raise InputError(f"There is no folder {folder}. `botgrpo ablate STUDY` makes results/STUDY.")
     from botgrpo_cli.records.write import write_atomic
     from botgrpo_cli.report.page import report as render
-    from botgrpo_cli.report.studies import find_studies
+    from botgrpo_cli.studies.found import find_studies
 
     studies = find_studies(folder)
     if not studies:
@@ -35,5 +35,5 @@ def report(
     page = render(studies)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, page.encode())
-    names = ", ".join(study.name for study in studies)
+    names = ", ".join(study.known_as for study in studies)
     console().print(f"{len(studies)} studies ({names}), {len(page) / 1e6:.1f} MB: {path}", soft_wrap=True)

@@ -12,7 +12,7 @@ import pandas as pd
 from botgrpo_cli.metrics import is_share
 from botgrpo_cli.report import rollouts
 from botgrpo_cli.report.html import folded, page, picture, table
-from botgrpo_cli.report.studies import StudyFolder, first_and_last
+from botgrpo_cli.studies.found import StudyFolder
 from botgrpo_cli.studies.tables import arm_names
 from botgrpo_cli.training.run import RECIPE_FILE
 
@@ -29,9 +29,8 @@ MOST_ROLLOUTS = 4  # a study
 
 def report(studies: Sequence[StudyFolder], title: str = "botgrpo: studies") -> str:
     """The whole page."""
-    links = " ".join(
-        f'<a href="#{escape(study.name)}">{escape(_figure(study))} {escape(study.name)}</a>' for study in studies
-    )
+    names = [(study, escape(study.known_as)) for study in studies]
+    links = " ".join(f'<a href="#{name}">{escape(_figure(study))} {name}</a>' for study, name in names)
     body = "".join(_study(study) for study in studies)
     return page(title, f"<h1>{escape(title)}</h1><nav>{links}</nav>{body}", STYLE)
 
@@ -46,7 +45,7 @@ def _study(study: StudyFolder) -> str:
     missing = about.get("missing") or []
     unfinished = f"<p>Not finished: {escape(', '.join(map(str, missing)))}.</p>" if missing else ""
     return (
-        f'<section id="{escape(study.name)}"><h2>{escape(title)}</h2><p>{_tags(study)}</p>{unfinished}{drawn}'
+        f'<section id="{escape(study.known_as)}"><h2>{escape(title)}</h2><p>{_tags(study)}</p>{unfinished}{drawn}'
         f'<div class="says"><div><h3>The paper reports</h3><p>{escape(paper)}</p></div>'
         f"<div><h3>Measured here</h3>{_measured(study)}</div></div>{note}"
         f"<h3>All metrics</h3>{_table(study)}{_rollouts(study)}{_sources(study)}</section>"
@@ -133,7 +132,7 @@ def _short(text: str) -> str:
 def _rollouts(study: StudyFolder) -> str:
     parts, shown = [], set()
     for arm, seed, folder in study.runs():
-        rows = first_and_last(folder) if arm not in shown else []
+        rows = rollouts.first_and_last(folder) if arm not in shown else []
         if not rows:
             continue
         shown.add(arm)

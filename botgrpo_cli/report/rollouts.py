@@ -7,6 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from botgrpo_cli.errors import InputError
+from botgrpo_cli.records.read import read_samples
 from botgrpo_cli.report.html import picture
 from botgrpo_cli.report.tokens import lines_of, remarks_of, scale_of, terms_of, tint
 
@@ -20,6 +22,17 @@ STYLE = """
 .both img { border: 1px solid var(--line); background: #fff; }
 .key span { padding: 0 .5rem; color: #000; }
 """
+
+
+def first_and_last(folder: Path) -> list[dict[str, Any]]:
+    """The kept training rollouts with tokens of a run's first and last step; empty where none were kept."""
+    try:
+        rows = [row for row in read_samples(folder) if row.get("split") == "train" and "pieces" in row]
+    except InputError:
+        return []
+    steps = sorted({row["step"] for row in rows})
+    chosen = steps[:1] + steps[1:][-1:]
+    return [row for step in chosen for row in rows if row["step"] == step]
 
 
 def rollout(row: Mapping[str, Any], folder: Path) -> str:

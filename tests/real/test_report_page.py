@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from botgrpo_cli.report.page import report
-from botgrpo_cli.report.studies import find_studies
+from botgrpo_cli.studies.found import find_studies
 from botgrpo_cli.tasks.react.browser import find_browser
 from botgrpo_cli.tasks.react.toolchain import ensure_toolchain, find_node
 from tests.real.test_react_render import needs_browser

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from botgrpo_cli.app import app
 from botgrpo_cli.report.page import report
-from botgrpo_cli.report.studies import find_studies, first_and_last
+from botgrpo_cli.report.rollouts import first_and_last
+from botgrpo_cli.studies.found import find_studies
 from botgrpo_cli.studies.summary import columns
 
 HOSTILE = "<script>alert(1)</script>"
@@ -104,8 +105,16 @@ def test_studies_come_in_the_order_of_the_papers_figures(tmp_path):
     for name, figure in (("bag", "ours"), ("aime", "5"), ("reward-hacking", "App. C"), ("vlm", "10"), ("winrate", "2")):
         write_study(tmp_path, name, figure)
     (tmp_path / "react").mkdir()
-    assert [study.name for study in find_studies(tmp_path)] == ["winrate", "aime", "vlm", "bag", "reward-hacking"]
+    assert [study.name for study in find_studies(tmp_path)] == ["winrate", "aime", "vlm", "reward-hacking", "bag"]
     assert [study.name for study in find_studies(tmp_path / "aime")] == ["aime"]
+
+
+def test_a_study_at_another_scale_is_a_section_of_its_own(tmp_path):
+    write_study(tmp_path)
+    write_study(tmp_path / "small", scale="small")
+    found = find_studies(tmp_path)
+    assert [study.known_as for study in found] == ["baselines", "baselines (small)"]
+    assert report(found).count('<section id="baselines (small)">') == 1
 
 
 def test_an_unfinished_study_without_figure_or_samples_is_shown_as_that(tmp_path):

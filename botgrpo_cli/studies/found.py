@@ -1,4 +1,4 @@
-"""The studies below a folder, as their tables and manifests tell them."""
+"""The studies that are on disk below a folder, as their tables and manifests tell them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pandas as pd
 
 from botgrpo_cli.errors import InputError
 from botgrpo_cli.records.manifest import read_manifest
-from botgrpo_cli.records.read import read_samples
 from botgrpo_cli.studies.tables import SUMMARY, read_summary
 from botgrpo_cli.training.run import RECIPE_FILE
 
@@ -27,6 +26,15 @@ class StudyFolder:
     @property
     def name(self) -> str:
         return str(self.about["study"])
+
+    @property
+    def scale(self) -> str:
+        return str(self.about.get("scale"))
+
+    @property
+    def known_as(self) -> str:
+        """Its name, with the scale where that is not the tiny one."""
+        return self.name if self.scale == "tiny" else f"{self.name} ({self.scale})"
 
     def picture(self) -> tuple[bytes, str] | None:
         """The figure and its media type."""
@@ -44,31 +52,23 @@ class StudyFolder:
 
 
 def find_studies(folder: Path) -> list[StudyFolder]:
-    """Studies in `folder` itself or in the folders right below it, in the order of the paper's figures."""
+    """Studies in `folder` itself or at most two folders below it (`small/baselines`), in the order of the paper's
+    figures, then ours by name, the tiny scale first."""
     found = []
-    for path in (folder, *sorted(path for path in folder.iterdir() if path.is_dir())):
-        if not (path / SUMMARY).is_file():
+    for table in (folder / SUMMARY, *folder.glob(f"*/{SUMMARY}"), *folder.glob(f"*/*/{SUMMARY}")):
+        if not table.is_file():
             continue
         try:
-            about = read_manifest(path)
+            about = read_manifest(table.parent)
         except InputError:
             continue
         if "study" in about:
-            found.append(StudyFolder(path, about, read_summary(path)))
+            found.append(StudyFolder(table.parent, about, read_summary(table.parent)))
     return sorted(found, key=_place)
 
 
-def _place(study: StudyFolder) -> tuple[bool, int, str]:
+def _place(study: StudyFolder) -> tuple[int, int, str, bool, str]:
     figure = str(study.about.get("figure", ""))
-    return not figure.isdecimal(), int(figure) if figure.isdecimal() else 0, study.name
-
-
-def first_and_last(folder: Path) -> list[dict[str, Any]]:
-    """The kept training rollouts with tokens of a run's first and last step; empty where none were kept."""
-    try:
-        rows = [row for row in read_samples(folder) if row.get("split") == "train" and "pieces" in row]
-    except InputError:
-        return []
-    steps = sorted({row["step"] for row in rows})
-    chosen = steps[:1] + steps[1:][-1:]
-    return [row for step in chosen for row in rows if row["step"] == step]
+    kind = 0 if figure.isdecimal() else 1 if figure != "ours" else 2
+    number = int(figure) if figure.isdecimal() else 0
+    return kind, number, study.name, study.scale != "tiny", str(study.folder)
