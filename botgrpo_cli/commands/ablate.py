@@ -73,13 +73,14 @@ def ablate(
     if study is None:
         raise InputError("Which study? Name one, or all; `botgrpo ablate --list` shows them.")
     studies = load_studies(study, scale=scale, seeds=numbers(seeds), steps=steps, arms=words(arms))
+    from botgrpo_cli.studies import versus
     from botgrpo_cli.studies.run import plan_study
 
     out = out or (RESULTS if resume else _room(studies))
     plans = [plan_study(each, out, resume=resume) for each in studies]
     if dry_run:
         for each, planned in zip(studies, plans, strict=True):
-            print_plan(console(), each, planned)
+            print_plan(console(), each, planned, len(versus.left(each, out / each.name, planned)))
         console().print("Dry run: every recipe resolves; nothing was started or written.")
         return
     outcomes: list[Outcome] = []
@@ -186,8 +187,8 @@ def print_summary(terminal: Console, outcome: Outcome) -> None:
     terminal.print(f"Tables and figure: {outcome.folder}/", soft_wrap=True)
 
 
-def print_plan(terminal: Console, study: Study, planned: Sequence[Planned]) -> None:
-    """What is there, and what would run."""
+def print_plan(terminal: Console, study: Study, planned: Sequence[Planned], compared: int) -> None:
+    """What is there, and what would run: runs, then so many comparisons."""
     from botgrpo_cli.studies import needs
 
     left = [run for run in planned if not run.complete]
@@ -202,7 +203,8 @@ def print_plan(terminal: Console, study: Study, planned: Sequence[Planned]) -> N
         table.add_row(run.name, state, " ".join(study.arm(run.arm).changes))
     terminal.print(table)
     about = f", an estimated {needs.in_words(needs.minutes(study, runs=len(left)))} one after the other" if left else ""
-    terminal.print(f"{len(left)} runs to train{about}.", soft_wrap=True)
+    then = f" Then {compared} comparisons." if compared else ""
+    terminal.print(f"{len(left)} runs to train{about}.{then}", soft_wrap=True)
     terminal.print(f"Needs: {', '.join(needs.needs(study)) or 'nothing else'}.", soft_wrap=True)
 
 

@@ -56,12 +56,7 @@ def plan_study(study: Study, root: Path, *, resume: bool) -> list[Planned]:
     compared: set[tuple[str, int]] = set()
     while True:
         planned = plan(study, folder, resume=resume, compared=compared)
-        again = {(run.arm, run.seed) for run in planned if not run.complete}
-        needed: set[tuple[str, int]] = set()
-        for each in versus.comparisons(study, folder, planned):
-            sides = {(each.arm, each.seed), (each.other, each.seed)}
-            if not each.complete or sides & again:
-                needed |= sides
+        needed = {run for each in versus.left(study, folder, planned) for run in each.pair}
         if needed <= compared:
             return planned
         compared |= needed  # a run that has no checkpoints left is trained again, and so compared with all again

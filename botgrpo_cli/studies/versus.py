@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from botgrpo_cli.recipe.checks import prompt_counts
 from botgrpo_cli.records.manifest import run_digest
 from botgrpo_cli.studies.load import Study
-from botgrpo_cli.studies.state import checkpoint_steps, manifest_of
+from botgrpo_cli.studies.state import Planned, checkpoint_steps, manifest_of
 from botgrpo_cli.winrate.tables import TABLE, write_table
 
 MARK = "-v-"  # arm-v-other-seedN: no run is called so
@@ -44,6 +44,11 @@ class Comparison:
     @property
     def name(self) -> str:
         return self.folder.name
+
+    @property
+    def pair(self) -> set[tuple[str, int]]:
+        """Both runs, by arm and seed."""
+        return {(self.arm, self.seed), (self.other, self.seed)}
 
     @property
     def complete(self) -> bool:
@@ -93,6 +98,12 @@ def comparisons(
         if other != own
         for seed in (study.seeds if seeds is None else seeds)
     ]
+
+
+def left(study: Study, folder: Path, planned: Sequence[Planned]) -> list[Comparison]:
+    """Those that are still to be made once these runs are there: of a run that is trained (again), all."""
+    again = {(run.arm, run.seed) for run in planned if not run.complete}
+    return [each for each in comparisons(study, folder, planned) if not each.complete or each.pair & again]
 
 
 def finished(study: Study, folder: Path, runs: Sequence[Run]) -> list[Comparison]:

@@ -100,7 +100,7 @@ def test_a_comparison_of_other_runs_is_made_again(study, folder):
     again = folder / "pure-seed1"
     shutil.rmtree(again)
     write_run(again, study.arm("pure").at(1), rising(6))
-    left = [each.name for each in between(study, folder) if not each.complete]
+    left = [each.name for each in versus.left(study, folder, plan(study, folder, resume=True))]
     assert left == ["bot-grpo-v-pure-seed1"]
     # bot-grpo has no checkpoints left for it and is trained again: then it meets everyone again at this seed.
     assert states(study, folder) == {
