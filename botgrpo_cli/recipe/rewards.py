@@ -23,6 +23,8 @@ class LocalConfig(Section):
     """Penalty of a line with an ESLint error."""
     lint_warning: Share = 0.2
     """Penalty of a line with an ESLint warning."""
+    no_code: Share = 0.0
+    """Penalty of every token of a completion without code, which has no lines to blame."""
 
 
 class SpreadConfig(Section):

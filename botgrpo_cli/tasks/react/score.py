@@ -33,8 +33,8 @@ def score(
     our choice).
 
     `content_share` in [0, 1] counts only for code that compiles. `said` is what judges and the browser said. A sample
-    that crashed two workers gets 0 for every term and no penalties; so does a completion without code, apart from its
-    metrics.
+    that crashed two workers gets 0 for every term and no penalties; a completion without code gets 0 for every term,
+    and `reward.local.no_code` on every token.
     Line numbers in `detail` are 0-based lines of the completion, as in `rewards.spans.line_of_token`.
 
     Shapes: `Scored.local` [T] in [-1, 0] and `Scored.steps` [T], T = len(completion.pieces). A step is a line.
@@ -48,7 +48,7 @@ def score(
     share = content_share if completion.prompt.asks else None
     return Scored(
         reward=weighted_sum(terms, {name: getattr(reward, name).weight for name in terms}),
-        local=_on_tokens(lines, found.first_line, softened),
+        local=_on_tokens(lines, found.first_line, softened) if found.code is not None else _all_blamed(lines, reward),
         terms=terms,
         metrics=_metrics(completion, terms, result)
         | judge_metrics(said, reward, compiled=terms["compile"] == 1.0, share=share),
@@ -129,6 +129,11 @@ def _softened(found: Extracted, result: CheckResult, reward: RewardConfig, said:
         return []
     penalties = _line_penalties(found.code, result, reward, said)
     return spread(penalties, kind=reward.spread.kind, half_life=reward.spread.half_life)
+
+
+def _all_blamed(lines: list[int], reward: RewardConfig) -> list[float]:
+    """Without code there is no line to blame, and to write none must not pay better than a mistake: each token is."""
+    return [-reward.local.no_code if reward.local.no_code else 0.0] * len(lines)  # [T]
 
 
 def _on_tokens(lines: list[int], first_line: int, softened: list[float]) -> list[float]:
