@@ -150,7 +150,7 @@ def _signal(recipe: Recipe) -> Iterator[Finding]:
     if reward.code_judge.weight > 0 or (reward.vlm.mode != "none" and reward.vlm.weight > 0):
         return
     judged = (reward.code_judge.lines and reward.code_judge.line_weight > 0) or reward.vlm.local
-    penalties = max(local.compile_error, local.lint_error, local.lint_warning) > 0
+    penalties = max(local.compile_error, local.lint_error, local.lint_warning, local.no_code) > 0
     if recipe.method.local_weight > 0 and (penalties or judged):
         return
     keys = tuple(f"reward.{term}.weight" for term in terms)

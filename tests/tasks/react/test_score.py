@@ -135,6 +135,14 @@ def test_no_code_scores_nothing_and_blames_nothing():
     assert found.metrics["compile_rate"] == 0.0
 
 
+@pytest.mark.parametrize("text", ["Sorry.", "", "```\n```\n```\n", "```jsx\n\n```\n"])
+def test_to_write_no_code_can_be_blamed_on_every_token(text):
+    reward = SHARP.model_copy(update={"local": LocalConfig(no_code=0.75)})
+    assert set(scored(GOOD, text, reward).local) == {-0.75}  # the end token too: to stop here is the mistake
+    assert set(scored(GOOD, reward=reward).local) == {0.0}
+    assert set(scored(CheckResult(crashed=True), reward=reward).local) == {0.0}
+
+
 def test_a_sample_that_killed_its_workers_scores_nothing():
     found = scored(CheckResult(crashed=True))
     assert found.reward == 0.0
