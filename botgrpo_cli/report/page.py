@@ -29,8 +29,8 @@ MOST_ROLLOUTS = 4  # a study
 
 def report(studies: Sequence[StudyFolder], title: str = "botgrpo: studies") -> str:
     """The whole page."""
-    names = [(study, escape(study.known_as)) for study in studies]
-    links = " ".join(f'<a href="#{name}">{escape(_figure(study))} {name}</a>' for study, name in names)
+    named = [(escape(study.key), escape(f"{_figure(study)} {study.known_as}")) for study in studies]
+    links = " ".join(f'<a href="#{key}">{name}</a>' for key, name in named)
     body = "".join(_study(study) for study in studies)
     return page(title, f"<h1>{escape(title)}</h1><nav>{links}</nav>{body}", STYLE)
 
@@ -45,7 +45,7 @@ def _study(study: StudyFolder) -> str:
     missing = about.get("missing") or []
     unfinished = f"<p>Not finished: {escape(', '.join(map(str, missing)))}.</p>" if missing else ""
     return (
-        f'<section id="{escape(study.known_as)}"><h2>{escape(title)}</h2><p>{_tags(study)}</p>{unfinished}{drawn}'
+        f'<section id="{escape(study.key)}"><h2>{escape(title)}</h2><p>{_tags(study)}</p>{unfinished}{drawn}'
         f'<div class="says"><div><h3>The paper reports</h3><p>{escape(paper)}</p></div>'
         f"<div><h3>Measured here</h3>{_measured(study)}</div></div>{note}"
         f"<h3>All metrics</h3>{_table(study)}{_rollouts(study)}{_sources(study)}</section>"

@@ -36,6 +36,11 @@ class StudyFolder:
         """Its name, with the scale where that is not the tiny one."""
         return self.name if self.scale == "tiny" else f"{self.name} ({self.scale})"
 
+    @property
+    def key(self) -> str:
+        """For links to it: no spaces."""
+        return self.name if self.scale == "tiny" else f"{self.name}-{self.scale}"
+
     def picture(self) -> tuple[bytes, str] | None:
         """The figure and its media type."""
         for name, kind in (("figure.svg", "image/svg+xml"), ("figure.png", "image/png")):

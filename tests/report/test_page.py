@@ -114,7 +114,9 @@ def test_a_study_at_another_scale_is_a_section_of_its_own(tmp_path):
     write_study(tmp_path / "small", scale="small")
     found = find_studies(tmp_path)
     assert [study.known_as for study in found] == ["baselines", "baselines (small)"]
-    assert report(found).count('<section id="baselines (small)">') == 1
+    text = report(found)
+    assert text.count('<section id="baselines-small">') == text.count('href="#baselines-small"') == 1
+    assert "1. baselines (small)</a>" in text
 
 
 def test_an_unfinished_study_without_figure_or_samples_is_shown_as_that(tmp_path):
