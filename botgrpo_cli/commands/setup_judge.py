@@ -9,7 +9,8 @@ from rich.console import Console
 
 from botgrpo_cli.console import console, progress_console
 from botgrpo_cli.errors import InputError
-from botgrpo_cli.judges.settings import KEY_VARIABLE, MODEL_VARIABLE, ONLINE, SIMULATED, URL_VARIABLE, Settings, resolve
+from botgrpo_cli.judges.settings import KEY_VARIABLE, MODEL_VARIABLE, ONLINE, URL_VARIABLE, Settings, resolve
+from botgrpo_cli.judges.simulate import SIMULATED
 from botgrpo_cli.recipe.schema import JudgeConfig, PriceConfig, Recipe
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any
 from botgrpo_cli.errors import InputError, RunError
 from botgrpo_cli.judges.base import OUTCOMES, Judge
 from botgrpo_cli.judges.pairwise import ModelPairJudge, PairJudge
-from botgrpo_cli.judges.simulate import Errors
+from botgrpo_cli.judges.simulate import SIMULATED, Errors
 from botgrpo_cli.judges.verdicts import CodeJudge, ScreenJudge
 from botgrpo_cli.recipe.rewards import RewardConfig
 from botgrpo_cli.recipe.schema import JudgeConfig, Recipe
@@ -161,4 +161,4 @@ def _offline_judges(config: JudgeConfig, reward: RewardConfig, seed: int, *, cod
 
 
 def _errors(config: JudgeConfig, seed: int) -> Errors:
-    return Errors(seed, config.noise, config.attribution_error, config.spurious_lines, config.flip)
+    return Errors(seed, **{name: getattr(config, name) for name in SIMULATED})

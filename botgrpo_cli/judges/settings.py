@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote, urlsplit
 
 from botgrpo_cli.errors import InputError
+from botgrpo_cli.judges.simulate import SIMULATED
 from botgrpo_cli.recipe.schema import JudgeConfig
 
 URL_VARIABLE = "BOTGRPO_JUDGE_URL"
@@ -18,7 +19,6 @@ MODEL_VARIABLE = "BOTGRPO_JUDGE_MODEL"
 KEY_VARIABLE = "BOTGRPO_JUDGE_KEY"
 FALLBACK_KEY = "OPENAI_API_KEY"  # read only when KEY_VARIABLE is the one that is asked for, and not set
 ONLINE = ("openai", "bedrock")
-SIMULATED = ("noise", "attribution_error", "spurious_lines", "flip")
 
 
 @dataclass(frozen=True)

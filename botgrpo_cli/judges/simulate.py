@@ -6,10 +6,15 @@ Each error is drawn from the seed and what is judged, so the same sample always 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from random import Random
 
 from botgrpo_cli.judges.verdicts import MAX_LINES, TOP, LineBlame
+
+
+def _written(code: str) -> list[int]:
+    """The lines that are not blank."""
+    return [number for number, line in enumerate(code.split("\n")) if line.strip()]
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Errors:
         """The same blames, some of them on another line that is not blank."""
         if self.attribution_error == 0.0:
             return tuple(blames)
-        written = [number for number, line in enumerate(code.split("\n")) if line.strip()]
+        written = _written(code)
         moved = []
         for index, blame in enumerate(blames):
             random = self._random("line", str(index), *key)
@@ -51,7 +56,7 @@ class Errors:
         """
         if self.spurious_lines == 0.0:
             return tuple(blames)
-        written = [number for number, line in enumerate(code.split("\n")) if line.strip()]
+        written = _written(code)
         found = list(blames)
         for slot in range(MAX_LINES if written else 0):
             random = self._random("spurious", str(slot), *key)
@@ -73,11 +78,11 @@ class Errors:
         >>> Errors(noise=0.2).named()
         ['judge.noise 0.2']
         """
-        names = ("noise", "attribution_error", "spurious_lines", "flip")
-        return [f"judge.{name} {getattr(self, name):g}" for name in names if getattr(self, name)]
+        return [f"judge.{name} {getattr(self, name):g}" for name in SIMULATED if getattr(self, name)]
 
     def _random(self, *key: str) -> Random:
         return Random("\0".join((str(self.seed), *key)))
 
 
+SIMULATED = tuple(field.name for field in fields(Errors) if field.name != "seed")  # keys of `judge:` too
 EXACT = Errors()

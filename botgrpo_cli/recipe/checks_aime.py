@@ -49,8 +49,10 @@ def _judge(recipe: Recipe) -> Iterator[Finding]:
 
 def _errors(recipe: Recipe) -> Iterator[Finding]:
     """Errors that a judge of steps can't have."""
-    for name in ("noise", "attribution_error", "spurious_lines"):
-        if recipe.judge.kind == "exact" and getattr(recipe.judge, name):
+    from botgrpo_cli.judges.simulate import SIMULATED
+
+    for name in SIMULATED:
+        if name != "flip" and recipe.judge.kind == "exact" and getattr(recipe.judge, name):
             text = (
                 f"Found {getattr(recipe.judge, name):g}, which changes no verdict on a step; expected 0, and judge.flip"
             )

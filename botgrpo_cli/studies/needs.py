@@ -39,8 +39,10 @@ def minutes(study: Study, *, runs: int | None = None) -> float | None:
     states none. Runs that two studies share are counted in both; other steps count in proportion."""
     each = getattr(study.keys.minutes, study.scale)
     runs = len(study.chosen) * len(study.seeds) if runs is None else runs
-    if each is None or study.steps is None:
-        return None if each is None else each * runs
+    if each is None:
+        return None
+    if study.steps is None:
+        return each * runs
     usual = load_study(str(study.path), scale=study.scale).arms[0].recipe.training.steps
     return each * runs * study.steps / usual
 

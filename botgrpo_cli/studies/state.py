@@ -59,7 +59,7 @@ def plan(
             f"{folder} holds runs of this study already ({len(there)}: {there[0].name} …). Add --resume "
             f"--out {folder.parent} to keep what is finished and go on with the rest, or name another folder."
         )
-    found, refused, earlier = [], [], _earlier(folder)
+    found, refused, earlier = [], [], earlier_runs(folder)
     for arm in map(study.arm, study.chosen):
         for seed in study.seeds:
             recipe, own = arm.at(seed), folder / f"{arm.name}-seed{seed}"
@@ -83,7 +83,7 @@ def taken(study: Study, folder: Path) -> list[Path]:
     """What of the study's runs is in `folder`, or else its tables, where they tell of these runs in another study."""
     asked = [(arm, seed) for arm in study.chosen for seed in study.seeds]
     runs = [own for arm, seed in asked if not _empty(own := folder / f"{arm}-seed{seed}")]
-    return runs or ([folder / MANIFEST] if _earlier(folder).keys() & set(asked) else [])
+    return runs or ([folder / MANIFEST] if earlier_runs(folder).keys() & set(asked) else [])
 
 
 def free_root(studies: Sequence[Study]) -> Path:
@@ -99,7 +99,7 @@ def free_root(studies: Sequence[Study]) -> Path:
     raise AssertionError("rooms have no end")
 
 
-def _earlier(folder: Path) -> dict[tuple[str, int], Path]:
+def earlier_runs(folder: Path) -> dict[tuple[str, int], Path]:
     """Where the tables in `folder` have each run from, by arm and seed."""
     runs = manifest_of(folder).get("runs", [])
     return {(run.get("arm"), run.get("seed")): Path(folder, str(run.get("folder", ""))) for run in runs}

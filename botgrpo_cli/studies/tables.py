@@ -25,7 +25,7 @@ from botgrpo_cli.records.write import METRICS, write_atomic
 from botgrpo_cli.studies import versus
 from botgrpo_cli.studies.load import Study
 from botgrpo_cli.studies.shipped import shipped_studies
-from botgrpo_cli.studies.state import Planned, manifest_of, relative, steps_done
+from botgrpo_cli.studies.state import Planned, earlier_runs, manifest_of, relative, steps_done
 from botgrpo_cli.studies.summary import ArmTables, Cell, RunTables, columns, summary
 from botgrpo_cli.training.run import RECIPE_FILE, recipe_changes
 from botgrpo_cli.winrate.tables import TABLE
@@ -57,11 +57,10 @@ def finished(study: Study, folder: Path, planned: Sequence[Planned]) -> list[Fin
             found[run.arm, run.seed] = Finished(run.arm, run.seed, run.folder)
     arms = {arm.name: arm for arm in study.arms}
     asked = {(run.arm, run.seed) for run in planned}
-    for earlier in manifest_of(folder).get("runs", []):
-        key = earlier.get("arm"), earlier.get("seed")
+    for key, path in earlier_runs(folder).items():
         if key in asked or key[0] not in arms or not isinstance(key[1], int):
             continue
-        recipe, path = arms[key[0]].at(key[1]), Path(folder, str(earlier.get("folder", "")))
+        recipe = arms[key[0]].at(key[1])
         whole = (path / RECIPE_FILE).is_file() and (path / METRICS).is_file()
         if whole and steps_done(path) == recipe.training.steps and not recipe_changes(recipe, path):
             found[key] = Finished(*key, path)

@@ -73,11 +73,14 @@ class Comparison:
         return ["winrate", *map(str, self.sides), *options]
 
 
-def comparisons(
-    study: Study, folder: Path, runs: Sequence[Run], seeds: Iterable[int] | None = None
+def comparisons(study: Study, folder: Path, runs: Sequence[Run]) -> list[Comparison]:
+    """All that is asked for between these runs: the other arms, then the seeds. Empty for a study of another kind."""
+    return _between(study, folder, runs, study.chosen, study.seeds)
+
+
+def _between(
+    study: Study, folder: Path, runs: Sequence[Run], arms: Iterable[str], seeds: Sequence[int]
 ) -> list[Comparison]:
-    """All that the study asks for between these runs: the other arms, then the seeds, by default those asked for.
-    Empty for a study of another kind."""
     if study.keys.winrate is None:
         return []
     own, recipe = study.keys.winrate.arm, study.arm(study.keys.winrate.arm).recipe
@@ -94,9 +97,9 @@ def comparisons(
             prompts,
             (there.get((own, seed)), there.get((other, seed))),
         )
-        for other in study.chosen
+        for other in arms
         if other != own
-        for seed in (study.seeds if seeds is None else seeds)
+        for seed in seeds
     ]
 
 
@@ -107,9 +110,9 @@ def left(study: Study, folder: Path, planned: Sequence[Planned]) -> list[Compari
 
 
 def finished(study: Study, folder: Path, runs: Sequence[Run]) -> list[Comparison]:
-    """The complete comparisons between these runs, at whatever seed."""
-    seeds = sorted({run.seed for run in runs})
-    return [each for each in comparisons(study, folder, runs, seeds) if each.complete]
+    """The complete comparisons between these runs, whether this call asks for their arms and seeds or not."""
+    arms, seeds = [arm.name for arm in study.arms], sorted({run.seed for run in runs})
+    return [each for each in _between(study, folder, runs, arms, seeds) if each.complete]
 
 
 def join(folder: Path, compared: Sequence[Comparison]) -> None:

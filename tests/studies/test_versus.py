@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -141,6 +142,15 @@ def test_the_tables_of_all_comparisons_are_joined_and_drawn(study, folder):
     figure = draw_study(folder)
     assert figure.axes[0].get_title(loc="left") == "Letters"
     assert "judge: heuristic" in "\n".join(text.get_text() for text in figure.texts)
+
+
+def test_comparisons_of_arms_that_are_not_asked_for_stay_in_the_table(study, folder):
+    for each in between(study, folder):
+        judged(each)
+    few = replace(study, chosen=("bot-grpo", "grpo"), seeds=(1,))
+    runs = finished(study, folder, plan(study, folder, resume=True))
+    assert len(versus.finished(few, folder, runs)) == len(versus.finished(study, folder, runs)) == 4
+    assert [each.name for each in versus.comparisons(few, folder, runs)] == ["bot-grpo-v-grpo-seed1"]
 
 
 def test_tables_alone_are_enough_once_everything_was_compared(study, folder):
