@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from botgrpo_cli.judges.pairwise import ORDERS
 from botgrpo_cli.recipe.schema import Recipe
-from botgrpo_cli.tasks.aime.steps import MOST_STEPS
+from botgrpo_cli.rewards.steps import MOST_STEPS
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from statistics import fmean, median
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from botgrpo_cli.tasks.aime.steps import split_steps, step_texts
+from botgrpo_cli.rewards.steps import split_steps, step_texts
 from botgrpo_cli.tiny import chains
 from botgrpo_cli.tiny.measure import complete
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from botgrpo_cli.errors import InputError, nearest
 from botgrpo_cli.tasks.aime.data import ANSWER_COLUMNS, Problem, text_key
 from botgrpo_cli.tasks.aime.gold import parse_gold
-from botgrpo_cli.tasks.aime.rows import READERS, Row, Table, read_table
+from botgrpo_cli.tasks.tables import READERS, Row, Table, read_table
 from botgrpo_cli.tasks.base import Completion, Prompt, Scored, Task
 from botgrpo_cli.training.estimates import Answer
 

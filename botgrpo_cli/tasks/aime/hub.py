@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from botgrpo_cli.errors import InputError, nearest
-from botgrpo_cli.tasks.aime.rows import INSTALL, Table, table_of
+from botgrpo_cli.tasks.tables import INSTALL, Table, table_of
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from botgrpo_cli.recipe.rewards import RewardConfig
 from botgrpo_cli.rewards.stack import weighted_sum
 from botgrpo_cli.tasks.aime.answer import Grade, Status, last_box
-from botgrpo_cli.tasks.aime.steps import Steps
+from botgrpo_cli.rewards.steps import Steps
 from botgrpo_cli.tasks.aime.verdicts import Judged, Verdict
 from botgrpo_cli.tasks.base import Completion, Scored
 

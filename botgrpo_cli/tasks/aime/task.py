@@ -16,7 +16,7 @@ from botgrpo_cli.tasks.aime.answer import grade
 from botgrpo_cli.tasks.aime.judge import make_step_judge
 from botgrpo_cli.tasks.aime.score import Facts, score
 from botgrpo_cli.tasks.aime.sources import GENERATED, ProblemSet, load_set
-from botgrpo_cli.tasks.aime.steps import step_texts, steps_and_tokens
+from botgrpo_cli.rewards.steps import step_texts, steps_and_tokens
 from botgrpo_cli.tasks.aime.verdicts import Judged, judge_steps
 from botgrpo_cli.tasks.base import Completion, Prompt, Scored, Split
 from botgrpo_cli.tiny.chains import Chain

@@ -9,7 +9,7 @@ from botgrpo_cli.recipe.rewards import RewardConfig, TermConfig
 from botgrpo_cli.recipe.shipped import shipped_names
 from botgrpo_cli.tasks.aime.answer import grade
 from botgrpo_cli.tasks.aime.score import Facts, first_error, score
-from botgrpo_cli.tasks.aime.steps import step_texts, steps_and_tokens
+from botgrpo_cli.rewards.steps import step_texts, steps_and_tokens
 from botgrpo_cli.tasks.aime.verdicts import Judged, step_scores
 from botgrpo_cli.training.rollouts import facts
 from tests.recipe.helpers import plenty

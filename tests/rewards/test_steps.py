@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
 from botgrpo_cli.rewards.spans import TokenBytes
-from botgrpo_cli.tasks.aime.steps import (
+from botgrpo_cli.rewards.steps import (
     MOST_STEPS,
     Steps,
     split_steps,
