@@ -15,7 +15,7 @@ import typer
 from rich.text import Text
 
 from botgrpo_cli import __version__
-from botgrpo_cli.commands import aime, export, recipes
+from botgrpo_cli.commands import export, recipes
 from botgrpo_cli.commands.ablate import ablate
 from botgrpo_cli.commands.doctor import doctor
 from botgrpo_cli.commands.evaluate import evaluate
@@ -28,6 +28,7 @@ from botgrpo_cli.commands.train import train
 from botgrpo_cli.commands.winrate import winrate
 from botgrpo_cli.console import error_console, is_verbose, set_up
 from botgrpo_cli.errors import InputError, RunError
+from botgrpo_cli.tasks.aime.command import app as aime_app
 
 app = typer.Typer(
     name="botgrpo",
@@ -72,7 +73,7 @@ app.command()(report)
 app.command()(inspect)
 app.add_typer(recipes.app, name="recipes")
 app.add_typer(export.app, name="export")
-app.add_typer(aime.app, name="aime")
+app.add_typer(aime_app, name="aime")
 app.command()(methods)
 app.command()(setup)
 app.command()(doctor)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-HEADLINES = {"react": "compile_rate", "aime": "solved"}
-"""Task -> the held-out metric that people watch."""
-
 _SHARES = ("solved", "win_rate")
 
 

@@ -7,29 +7,18 @@ import os
 import platform
 import shutil
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal
 
 import typer
 
 from botgrpo_cli import __version__
 from botgrpo_cli.cache import cache_root
 from botgrpo_cli.console import console
-from botgrpo_cli.tasks.react.browser import browser_status
+from botgrpo_cli.tasks.needs import Finding
 
-DISK_NEEDED = 500_000_000  # bytes: the React tools, a run's records and checkpoints at tiny scale
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One row. `absent` is not here and not needed at tiny scale; `missing` stops the tiny scale."""
-
-    part: str
-    state: Literal["ok", "absent", "missing"]
-    found: str
-    mend: str = ""  # one command; empty when there is nothing to do
+DISK_NEEDED = 500_000_000  # bytes: a task's tools, a run's records and checkpoints at tiny scale
 
 
 def doctor() -> None:
@@ -42,17 +31,19 @@ def doctor() -> None:
 
 def examine() -> list[Finding]:
     """Every check, in the order of the table. Installs nothing and reaches no network."""
+    from botgrpo_cli.tasks.registry import shipped_tasks
+
     return [
         _python(),
         _torch(),
         _accelerator(),
         *(_package(name) for name in ("transformers", "peft", "accelerate")),
         _tiny_weights(),
-        *_react(),
+        *(finding for task in shipped_tasks() for finding in task.findings()),
+        *_plugins(),
         _disk(),
         _small_model(),
         _gguf(),
-        _browser(),
         _judge(),
     ]
 
@@ -121,24 +112,24 @@ def _tiny_weights() -> Finding:
     from botgrpo_cli.tiny import WEIGHTS
 
     names = sorted(path.parent.name for path in WEIGHTS.glob("*/model.safetensors"))
-    if not any(name.startswith("react") for name in names):
-        return Finding("tiny policy", "missing", f"none in {WEIGHTS}", "python -m botgrpo_cli.tiny build react-qwen2")
+    if not names:
+        return Finding("tiny policy", "missing", f"none in {WEIGHTS}", "python -m botgrpo_cli.tiny build")
     return Finding("tiny policy", "ok", ", ".join(names))
 
 
-def _react() -> list[Finding]:
-    from botgrpo_cli.tasks.react.toolchain import toolchain_status
+def _plugins() -> Iterator[Finding]:
+    """Tasks of installed packages, each with what it says of itself."""
+    from botgrpo_cli.errors import InputError
+    from botgrpo_cli.tasks.registry import find_task, plugins
 
-    status = toolchain_status()
-    if status["node"] is None:
-        node = Finding("Node", "missing", str(status["problem"]), str(status["mend"]))
-    else:
-        node = Finding("Node", "ok", f"{status['node_version']} ({status['node']})")
-    if status["installed"]:
-        packages = Finding("React tools", "ok", str(status["directory"]))
-    else:
-        packages = Finding("React tools", "missing", "esbuild and ESLint are not installed", "botgrpo setup react")
-    return [node, packages]
+    for name in plugins():
+        try:
+            task, _ = find_task(name)
+        except InputError as problem:
+            yield Finding(f"task {name}", "absent", str(problem))
+            continue
+        yield Finding(f"task {name}", "ok", f"{task.__module__}.{task.__qualname__}")
+        yield from task.findings()
 
 
 def _disk() -> Finding:
@@ -168,13 +159,6 @@ def _gguf() -> Finding:
     if importlib.util.find_spec("gguf"):
         return Finding("gguf", "ok", version("gguf"))
     return Finding("gguf", "absent", "for --scale small without a model hub", "pip install 'botgrpo[small]'")
-
-
-def _browser() -> Finding:
-    status = browser_status()
-    if status.path:
-        return Finding("Chromium", "ok", status.path)
-    return Finding("Chromium", "absent", f"{status.problem}; optional, used for screenshots", status.mend)
 
 
 def _judge() -> Finding:

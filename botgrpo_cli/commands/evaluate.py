@@ -46,7 +46,7 @@ def evaluate(
     k: Annotated[
         str | None,
         typer.Option(
-            "--k", metavar="1,2,4", help="Print Pass@k for these k.", show_default="for aime 1, 2, 4 as far as they go"
+            "--k", metavar="1,2,4", help="Print Pass@k for these k.", show_default="those of the task as far as they go"
         ),
     ] = None,
     seed: SeedOption = None,
@@ -87,12 +87,11 @@ def evaluate(
 
 def read(found: Subject) -> tuple[list[Answer], str, dict[str, Any]]:
     """Answers of a file, the task's headline metric, and its provenance."""
-    from botgrpo_cli.tasks.registry import make_task
+    from botgrpo_cli.tasks.registry import make_task, task_of
     from botgrpo_cli.training.completions import read_completions, score_completions
-    from botgrpo_cli.training.evaluate import without_step_judge
 
     with progress_console().status("Reading.") as status:
-        task = make_task(without_step_judge(found.recipe), status.update)
+        task = make_task(task_of(found.recipe).for_evaluation(found.recipe), status.update)
         try:
             given = read_completions(found.file, task)
             status.update("Scoring.")
@@ -105,7 +104,7 @@ def sample(
     found: Subject, asked: list[int] | None, split: str, prompts: int | None, samples: int | None
 ) -> tuple[list[Answer], str, dict[str, Any]] | None:
     """Answers of a policy, the task's headline metric, and its provenance; None on all processes but the main one."""
-    from botgrpo_cli.tasks.registry import make_task
+    from botgrpo_cli.tasks.registry import make_task, task_of
     from botgrpo_cli.training import evaluate as library
     from botgrpo_cli.training.estimates import answers_of
     from botgrpo_cli.training.processes import join
@@ -118,7 +117,7 @@ def sample(
     with progress_console().status("Loading.") as status:
         with processes.agreed():
             policy = library.load_subject(found, processes)
-            task = make_task(library.without_step_judge(found.recipe), status.update)
+            task = make_task(task_of(found.recipe).for_evaluation(found.recipe), status.update)
         try:
             status.update("Sampling and scoring.")
             batch = library.run_evaluation(
@@ -156,11 +155,12 @@ def report(
 
 
 def default_ks(found: Subject, answers: Sequence[Answer]) -> list[int]:
-    """For aime those of the paper that the problem with the fewest samples allows; for React none."""
-    from botgrpo_cli.training.estimates import KS, by_problem
+    """Those of the task that the problem with the fewest samples allows."""
+    from botgrpo_cli.tasks.registry import task_of
+    from botgrpo_cli.training.estimates import by_problem
 
     fewest = min(map(len, by_problem(answers).values()))
-    return [k for k in KS if k <= fewest] if found.recipe.task.name == "aime" else []
+    return [k for k in task_of(found.recipe).pass_at if k <= fewest]
 
 
 def refuse(options: dict[str, Any]) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from botgrpo_cli.errors import InputError
-from botgrpo_cli.metrics import HEADLINES
 from botgrpo_cli.records.write import make_folder
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def plot(
     split = split or _SPLIT
     files = [file for path in paths for file in metrics_files(path)]
     metrics = read_runs(files)
-    headline = _headline(metrics)
+    headline = _headline(metrics, files)
     metric = metric or headline
     figure = PLOTS["curves"](metrics, metric=metric, split=split)
     drawn = metrics[(metrics["metric"] == metric) & (metrics["split"] == split)]
@@ -94,10 +93,17 @@ def _stem(metric: str, split: str, headline: str) -> str:
     return f"figure-{split}-{metric}".replace(os.sep, "_")
 
 
-def _headline(metrics: pd.DataFrame) -> str:
-    """What the task of these runs is about."""
-    tasks = [HEADLINES[task] for task in metrics["task"].unique() if task in HEADLINES]
-    return tasks[0] if tasks else HEADLINES["react"]
+def _headline(metrics: pd.DataFrame, files: list[Path]) -> str:
+    """What the task of these runs is about: as the first one's manifest says, or as its task does."""
+    from botgrpo_cli.records.manifest import MANIFEST, read_manifest
+    from botgrpo_cli.tasks.registry import shipped_tasks
+
+    for folder in (file.parent for file in files):
+        if (folder / MANIFEST).is_file() and (said := read_manifest(folder).get("headline")):
+            return str(said)
+    headlines = {task.name: task.headline for task in shipped_tasks()}
+    found = [headlines[name] for name in metrics["task"].unique() if name in headlines]
+    return found[0] if found else "reward"
 
 
 def _studies(paths: list[Path]) -> list[Path]:

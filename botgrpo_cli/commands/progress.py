@@ -45,12 +45,14 @@ class ProgressReporter:
 
     def evaluated(self, step: int, metrics: dict[str, float]) -> None:
         value = metrics[self.headline]
-        self.progress.update(self.task, held_out=f"{self.label} {value:.0%}")
-        filled = round(BAR * value)
-        bar = "█" * filled + "░" * (BAR - filled)
+        share = 0.0 <= value <= 1.0  # any other number has no bar
+        shown = f"{value:.1%}" if share else f"{value:.3g}"
+        self.progress.update(self.task, held_out=f"{self.label} {value:.0%}" if share else f"{self.label} {shown}")
+        filled = round(BAR * value) if share else 0
+        bar = "█" * filled + "░" * (BAR - filled) if share else ""
         lost = f", {metrics['truncated']:.0%} truncated" if metrics["truncated"] >= 0.05 else ""
         self.progress.console.print(
-            f"step {step:>4}  held-out {self.label} {value:>5.1%}  {bar}  {metrics['length']:.0f} tokens{lost}",
+            f"step {step:>4}  held-out {self.label} {shown:>5}  {bar}  {metrics['length']:.0f} tokens{lost}",
             highlight=False,
         )
 

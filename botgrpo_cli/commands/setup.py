@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -15,12 +14,8 @@ from botgrpo_cli.cache import Notify
 from botgrpo_cli.commands.options import ScaleOption, SetOption
 from botgrpo_cli.console import progress_console
 from botgrpo_cli.errors import InputError, nearest
-
-
-def _react(notify: Notify) -> Path:
-    from botgrpo_cli.tasks.react.toolchain import ensure_toolchain
-
-    return ensure_toolchain(notify)
+from botgrpo_cli.tasks.needs import Part
+from botgrpo_cli.tasks.registry import FETCHED
 
 
 def _small(notify: Notify) -> Path:
@@ -29,18 +24,23 @@ def _small(notify: Notify) -> Path:
     return ensure_small(progress=notify)
 
 
-PARTS: dict[str, tuple[str, Callable[[Notify], Path]]] = {
-    "react": ("The compiler and the linter of the React task", _react),
-    "small": ("The pretrained model of the small scale", _small),
-}
+def parts() -> dict[str, Part]:
+    """What can be fetched, by the word for it."""
+    from botgrpo_cli.tasks.registry import shipped_tasks
+
+    found = [part for task in shipped_tasks() for part in task.parts()]
+    return {part.word: part for part in [*found, Part("small", "The pretrained model of the small scale", _small)]}
+
+
+_FETCHED = "".join(f"{name}: {what}; " for name, what in FETCHED.items())
 
 
 def setup(
     part: Annotated[
         str,
         typer.Argument(
-            metavar="react|small|judge|all",
-            help="react: esbuild, ESLint and Tailwind (140 MB); small: SmolLM2-135M-Instruct (270 MB); all: both. "
+            metavar="|".join([*FETCHED, "small", "judge", "all"]),
+            help=f"{_FETCHED}small: SmolLM2-135M-Instruct (270 MB); all: all of these. "
             "judge: check the server that judges, and say how to get one.",
         ),
     ],
@@ -51,7 +51,8 @@ def setup(
     sets: SetOption = None,
 ) -> None:
     """Fetch what a run needs into the cache; what is there already is left alone. Or check the judge."""
-    words = [*PARTS, "judge", "all"]
+    fetched = parts()
+    words = [*fetched, "judge", "all"]
     if part not in words:
         raise InputError(f"`botgrpo setup` does not know '{part}'; expected {', '.join(words)}.{nearest(part, words)}")
     if part != "judge" and (recipe or scale or sets):
@@ -64,10 +65,9 @@ def setup(
 
         return setup_judge(load_recipe(recipe, scale=scale, sets=sets or ()).recipe if recipe else None)
     out = progress_console()
-    for name in PARTS if part == "all" else [part]:
-        title, fetch = PARTS[name]
+    for chosen in fetched.values() if part == "all" else [fetched[part]]:
         started = time.monotonic()
-        with out.status(f"{title} …") as status:
+        with out.status(f"{chosen.title} …") as status:
 
             def notify(message: str, status: Status = status) -> None:
                 if out.is_terminal:
@@ -75,6 +75,6 @@ def setup(
                 else:  # a log file has no line to rewrite, so each message gets its own
                     out.print(message, soft_wrap=True, markup=False)
 
-            folder = fetch(notify)
+            folder = chosen.fetch(notify)
         took = time.monotonic() - started
-        out.print(f"{title}: ready in {folder} ({took:.0f} s).", soft_wrap=True, markup=False)
+        out.print(f"{chosen.title}: ready in {folder} ({took:.0f} s).", soft_wrap=True, markup=False)

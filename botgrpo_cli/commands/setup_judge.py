@@ -15,6 +15,7 @@ from botgrpo_cli.recipe.schema import JudgeConfig, PriceConfig, Recipe
 
 if TYPE_CHECKING:
     from botgrpo_cli.judges.base import Judge, Reply
+    from botgrpo_cli.tasks.base import Task
 
 OFFLINE = """\
 No judge is set up, and none is needed: runs use the offline heuristic judge. It scores source and page by fixed
@@ -43,21 +44,6 @@ RUNGS = {
     "json_object": "the server enforces JSON, but no schema; the schema stands in the prompt",
     "prompt": "the server enforces nothing; replies are only asked to be JSON, and more will be malformed",
 }
-BRIEF = "A counter: the current count, a button that adds one, and a button that sets it back to zero."
-COMPONENT = """\
-import { useState } from 'react';
-
-export default function App() {
-  const [count, setCount] = useState(0);
-  return (
-    <main className="p-4">
-      <h1>Counter</h1>
-      <p>Count: {count}</p>
-      <button onClick={() => setCount(count + 1)}>Add one</button>
-      <button>Reset</button>
-    </main>
-  );
-}"""  # the second button does nothing, which a judge should see
 
 
 def setup_judge(recipe: Recipe | None) -> None:
@@ -72,6 +58,7 @@ def setup_judge(recipe: Recipe | None) -> None:
             print_estimate(out, recipe, None, recipe.judge.prices)
         return
     from botgrpo_cli.judges.client import make_judge
+    from botgrpo_cli.tasks.registry import DEFAULT, find_task, task_of
 
     settings = with_model(config)
     with progress_console().status("Asking the judge.") as status:
@@ -80,7 +67,7 @@ def setup_judge(recipe: Recipe | None) -> None:
         assert judge is not None
         try:
             print_probe(out, judge, settings)
-            reply = print_sample(out, judge)
+            reply = print_sample(out, judge, task_of(recipe) if recipe else find_task(DEFAULT)[0])
         finally:
             judge.close()
     if recipe is not None:
@@ -129,17 +116,11 @@ def print_probe(out: Console, judge: Judge, settings: Settings) -> None:
         line(out, "tokens", "not reported by the server, so the cost of a run stays unknown")
 
 
-def print_sample(out: Console, judge: Judge) -> Reply:
-    """One call of the code judge about a component with a dead button."""
-    from botgrpo_cli.judges.code import code_ask, code_verdict
-    from botgrpo_cli.tasks.base import Prompt
-
-    ask = code_ask(Prompt("setup", BRIEF, "easy"), COMPONENT, lines=True)
-    reply = judge.ask(ask)
-    if reply.outcome == "ok":
-        verdict = code_verdict(reply, COMPONENT)
-        blamed = ", ".join(f"line {blame.line + 1} ({blame.impact:.1f})" for blame in verdict.lines) or "no line"
-        line(out, "sample", f"a counter whose reset button does nothing scores {verdict.score:.2f}; blamed: {blamed}")
+def print_sample(out: Console, judge: Judge, task: type[Task]) -> Reply:
+    """One call, as the recipe's task makes it."""
+    reply, says = task.sample(judge)
+    if says:
+        line(out, "sample", says)
     else:
         line(out, "sample", f"{reply.outcome}: {' '.join(reply.text.split())[:300]}")
     took = f"{reply.seconds:.2f} s"

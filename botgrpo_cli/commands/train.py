@@ -13,7 +13,7 @@ from rich.table import Table
 
 from botgrpo_cli.commands.options import MethodOption, RecipeArgument, ScaleOption, SeedOption, SetOption, StepsOption
 from botgrpo_cli.console import console, error_console, progress_console
-from botgrpo_cli.training import engines
+from botgrpo_cli.training import engines, trackers
 
 if TYPE_CHECKING:
     from botgrpo_cli.training.engines import Engine
@@ -65,6 +65,8 @@ def train(
             engines.refuse_other_engine(engine, out)
         elif not dry_run and out.exists():
             run.refuse_occupied(out)
+        if processes.main:
+            trackers.prepare(loaded.recipe.training.trackers, out)  # last: it may ask a server
     progress = progress_console()
     with progress.status("Loading.") as status:
         prepared = run.prepare(loaded.recipe, out, say=status.update, processes=processes)
@@ -87,7 +89,8 @@ def print_plan(terminal: Console, prepared: Prepared, engine: Engine) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     p = prepared
-    for row in [*plan_rows(p.plan, p.recipe, p.policy, type(p.decoder).__name__, p.out), *engine.rows]:
+    rows = plan_rows(p.plan, p.recipe, p.policy, type(p.decoder).__name__, p.out)
+    for row in [*rows, *trackers.plan_rows(p.recipe.training.trackers, p.out), *engine.rows]:
         table.add_row(*row)
     terminal.print(table)
 
@@ -111,7 +114,7 @@ def run_to_end(
         trainer = engine.start(reporter, study=study, arm=arm)
     status = "failed"
     try:
-        with reporter:
+        with trackers.following(trainer, resumed=resume, evaluated_at=evaluated_at), reporter:
             trainer.run(evaluated_at)
         status = "done"
     except KeyboardInterrupt:

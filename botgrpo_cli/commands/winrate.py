@@ -1,9 +1,10 @@
-"""botgrpo winrate: which of two runs writes the better apps, by a pairwise judge."""
+"""botgrpo winrate: which of two runs writes the better answers, by a pairwise judge."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,12 +24,11 @@ if TYPE_CHECKING:
     from botgrpo_cli.winrate.tables import Steps
 
 KINDS = ("heuristic", "openai", "bedrock")
-SHOWN = ("screenshots", "sources")
 
 
 def winrate(
     a: Annotated[
-        str, typer.Argument(metavar="RUN_A", help="A run's folder, a checkpoint, a model, or a folder of components.")
+        str, typer.Argument(metavar="RUN_A", help="A run's folder, a checkpoint, a model, or a folder of answers.")
     ],
     b: Annotated[str, typer.Argument(metavar="RUN_B", help="The other side.")],
     judge: Annotated[
@@ -39,7 +39,12 @@ def winrate(
             show_default="openai when BOTGRPO_JUDGE_URL is set, else heuristic",
         ),
     ] = None,
-    shown: Annotated[str, typer.Option("--show", help="What is compared: screenshots or sources.")] = "screenshots",
+    shown: Annotated[
+        str | None,
+        typer.Option(
+            "--show", help="What is compared, of apps screenshots or sources.", show_default="the task's first choice"
+        ),
+    ] = None,
     prompts: Annotated[
         int | None, typer.Option(min=1, help="How many held-out prompts.", show_default="the recipe's")
     ] = None,
@@ -47,7 +52,8 @@ def winrate(
         str, typer.Option(metavar="last|all|20,40", help="Compare the last checkpoints, or a curve over several.")
     ] = "last",
     recipe: Annotated[
-        str | None, typer.Option(help="Recipe of a bare model or folder.", show_default="the run's, else react_qwen")
+        str | None,
+        typer.Option(help="Recipe of a bare model or folder.", show_default="the run's, else react_qwen"),
     ] = None,
     scale: ScaleOption = None,
     sets: Annotated[
@@ -60,35 +66,38 @@ def winrate(
         str, typer.Option("--format", metavar="LIST", help="One or more of png, svg, pdf, with commas between.")
     ] = "png,svg",
 ) -> None:
-    """Let a judge compare the apps of two sides, prompt by prompt, in four rounds that change their order.
+    """Let a judge compare the answers of two sides, prompt by prompt, in four rounds that change their order.
 
     Both sides answer the same held-out prompts. Writes winrate.csv, pairs.jsonl, a figure, and gallery.html, which
     shows the pairs side by side.
     """
-    if shown not in SHOWN:
-        raise InputError(f"--show is '{shown}'; expected screenshots or sources.{nearest(shown, SHOWN)}")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from botgrpo_cli.plots import read_formats
 
     wanted = read_formats(formats)
     config = judge_config(judge, sets or [])
-    from botgrpo_cli.judges.registry import make_pair_judge
     from botgrpo_cli.winrate import run as library
     from botgrpo_cli.winrate.sides import find_sides, shared_prompts, shared_steps
 
     first, second = find_sides(a, b, recipe, scale)
+    comparison = first.comparison
+    shown = shown or comparison.shows[0]
+    if shown not in comparison.shows:
+        known = " or ".join(comparison.shows)
+        raise InputError(f"--show is '{shown}'; expected {known}.{nearest(shown, comparison.shows)}")
     chosen = shared_prompts(first, second, prompts)
     steps = shared_steps(first, second, checkpoints)
     folder = out or default_out(first, second)
     library.make_room(folder)
     terminal = console()
     with Watch(progress_console(), first) as watch:
-        watch.say("Preparing judge and browser.")
-        pair_judge = make_pair_judge(config, looks=shown == "screenshots", say=watch.say)
+        watch.say("Preparing the judge.")
+        pair_judge = comparison.judge(config, shown, watch.say)
         try:
             warn_of_same_judge(pair_judge, (first, second))
             watch.compares(first, second, len(chosen), steps, pair_judge)
-            with browser(needed=pair_judge.looks, say=watch.say) as renderer:
+            renderer = comparison.renderer(pair_judge.looks, watch.say)
+            with closing(renderer) if renderer else nullcontext():
                 try:
                     found = library.win_rates(first, second, steps, chosen, pair_judge, renderer, folder, watch)
                 except KeyboardInterrupt:
@@ -114,6 +123,7 @@ def judge_config(asked: str | None, sets: list[str]) -> JudgeConfig:
     """The `judge:` section that --judge and --set ask for."""
     from botgrpo_cli.judges.settings import URL_VARIABLE
     from botgrpo_cli.recipe.load import load_recipe
+    from botgrpo_cli.training.evaluate import FALLBACK
 
     kind, _, model = (asked or ("openai" if os.environ.get(URL_VARIABLE) else "heuristic")).partition(":")
     if kind not in KINDS:
@@ -125,7 +135,7 @@ def judge_config(asked: str | None, sets: list[str]) -> JudgeConfig:
                 "sides are compared as they were trained."
             )
     own = [f"judge.kind={kind}", *([f"judge.model={model}"] if model else [])]
-    return load_recipe("react_qwen", scale="tiny", sets=(*own, *sets)).recipe.judge
+    return load_recipe(FALLBACK, scale="tiny", sets=(*own, *sets)).recipe.judge
 
 
 def default_out(a: Side, b: Side) -> Path:
@@ -134,25 +144,6 @@ def default_out(a: Side, b: Side) -> Path:
 
 def _plain(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name)
-
-
-class browser:
-    """The renderer; None where none is needed and there is no browser."""
-
-    def __init__(self, *, needed: bool, say: Callable[[str], None]) -> None:
-        self._needed, self._say, self._renderer = needed, say, None
-
-    def __enter__(self) -> Any:
-        from botgrpo_cli.tasks.react.browser import browser_status
-        from botgrpo_cli.tasks.react.render import ReactRenderer
-
-        if self._needed or browser_status().path:
-            self._renderer = ReactRenderer(pages=2, progress=self._say)
-        return self._renderer
-
-    def __exit__(self, *_: object) -> None:
-        if self._renderer:
-            self._renderer.close()
 
 
 def warn_of_same_judge(judge: PairJudge, sides: tuple[Side, Side]) -> None:
@@ -224,12 +215,13 @@ class Watch:
 
     def compares(self, a: Side, b: Side, prompts: int, steps: list[Steps], judge: PairJudge) -> None:
         at = f" at {len(steps)} steps" if len(steps) > 1 else ""
-        what = "screenshots" if judge.looks else "sources"
-        self.say(f"{a.name} against {b.name}{at}: {prompts} held-out prompts, {what}, judge {judge.label}.")
+        self.say(f"{a.name} against {b.name}{at}: {prompts} held-out prompts, {judge.shown}, judge {judge.label}.")
 
     def sampling(self, side: Side, step: int | None, total: int) -> Callable[[], None]:
         at = "" if step is None else f" step {step}"
-        self._progress.reset(self._bar, total=total, description=f"{side.name}{at}: apps", rate="", visible=True)
+        self._progress.reset(
+            self._bar, total=total, description=f"{side.name}{at}: {side.comparison.answers}", rate="", visible=True
+        )
         return lambda: self._progress.advance(self._bar)
 
     def judging(self, steps: Steps, total: int) -> Callable[[PairResult], None]:

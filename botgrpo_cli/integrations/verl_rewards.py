@@ -62,8 +62,9 @@ class ResponseScorer:
         prompt = self._prompt(prompt_id)
         # Engines stop at end tokens, which are special, and at the limit.
         finished = len(ids) < self.limit or (bool(ids) and self.token_bytes.special(ids[-1]))
-        completion = Completion(prompt, self.token_bytes.pieces(ids), finished)
-        scored = await asyncio.wrap_future(self.task.submit(completion))
+        scoring = self.task.submit(Completion(prompt, self.token_bytes.pieces(ids), finished, tuple(ids)))
+        self.task.gathered()  # verl's workers score rollout by rollout
+        scored = await asyncio.wrap_future(scoring)
         check_counts(self.task.name, prompt, scored, len(ids))
         info: dict[str, Any] = facts(scored)
         info["global_reward"] = info.pop("reward")  # verl has a "reward" of its own

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from botgrpo_cli.judges.pairwise import ORDERS
 from botgrpo_cli.recipe.schema import Recipe
-from botgrpo_cli.rewards.steps import MOST_STEPS
+from botgrpo_cli.tasks.registry import task_of
 
 
 @dataclass(frozen=True)
@@ -38,24 +38,15 @@ class CallEstimate:
 def estimate_calls(recipe: Recipe) -> CallEstimate:
     """The calls of one run of `recipe`.
 
-    The screenshot judge is asked only for code that compiles and shows something, the step judge about as many windows
-    as a solution has (64 steps at most), under error propagation up to the first error; and methods that refill groups
-    sample up to that many times more. None of it is known beforehand.
+    What makes them fewer is not known beforehand: a task may ask only of answers that work; and methods that refill
+    groups sample up to that many times more.
     """
-    each = {}
-    judged = recipe.reward.steps
-    aime = recipe.task.name == "aime"
-    if aime and judged.on:
-        each["reward.steps"] = -(-MOST_STEPS // judged.window)
-    if recipe.reward.code_judge.on:
-        each["reward.code_judge"] = 1
-    if recipe.reward.vlm.judged:
-        each["reward.vlm"] = 2 if recipe.reward.vlm.mode == "local-2turn" else 1
+    task = task_of(recipe)
     sampling, steps, evaluation = recipe.sampling, recipe.training.steps, recipe.evaluation
     times = sum(step % evaluation.every == 0 or step == steps for step in range(steps + 1))
     return CallEstimate(
-        each=each,
+        each=task.asks(recipe),
         completions=sampling.prompts * sampling.group_size * steps,
-        evaluated=0 if aime and not judged.measure else times * evaluation.prompts * evaluation.samples,
+        evaluated=times * evaluation.prompts * evaluation.samples if task.asks_held_out(recipe) else 0,
         per_pair=len(ORDERS),
     )

@@ -1,6 +1,6 @@
-"""Which of two apps is better, in four rounds that show them in the order A-B, B-A, B-A, A-B (paper).
+"""Which of two answers is better, in four rounds that show them in the order A-B, B-A, B-A, A-B (paper).
 
-The votes are mapped back to the apps before they are counted, so that a judge who always prefers the first gives
+The votes are mapped back to the answers before they are counted, so that a judge who always prefers the first gives
 exactly 0.5. More votes win, as many is 0.5 for each; a tie or a failed call is no vote, and with fewer than two valid
 rounds a pair is invalid (our choice).
 """
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from botgrpo_cli.futures import ready, then
 from botgrpo_cli.judges import schemas
@@ -20,21 +20,26 @@ from botgrpo_cli.judges.prompting import fenced, template
 from botgrpo_cli.stats import Interval, bootstrap_ci
 from botgrpo_cli.tasks.base import Prompt
 
-if TYPE_CHECKING:
-    from botgrpo_cli.tasks.react.render import Rendered
-
 ORDERS = ("AB", "BA", "BA", "AB")
 ENOUGH = 2  # valid rounds
 Pick = Literal["first", "second", "tie"]
 
 
+class Drawn(Protocol):
+    """What an answer looks like when it is run: a page in a browser."""
+
+    outcome: str  # "drawn" when there is something to see, else blank, error, timeout or crashed
+    screenshot: bytes | None
+    why: str
+
+
 @dataclass(frozen=True)
 class App:
-    """One side of a pair. Without code, or (where screenshots are compared) without a page that shows something, it
-    has no chance."""
+    """One side of a pair. Without a text, or (where pictures are compared) without one that shows something, it has no
+    chance."""
 
     code: str | None
-    rendered: Rendered | None = None
+    rendered: Drawn | None = None
 
     @property
     def picture(self) -> bytes | None:
@@ -53,7 +58,8 @@ class Choice:
 
 class PairJudge(Protocol):
     label: str  # for the table and the figure; holds "heuristic" or "simulated" where that is so
-    looks: bool  # compares screenshots; else sources
+    looks: bool  # compares pictures; else texts
+    shown: str  # what it compares, in a word: "screenshots", "sources", "answers"
 
     def submit(self, prompt: Prompt, first: App, second: App, *, round: int) -> Future[Choice]: ...
 
@@ -92,13 +98,23 @@ class PairResult:
 
 
 class ModelPairJudge:
-    """Implements `PairJudge` over a model: pictures when it `looks`, else sources."""
+    """Implements `PairJudge` over a model: pictures when it `looks`, else texts. `prompt` is the file that asks, and
+    `places` are what it has places for beside the request and both answers."""
 
-    def __init__(self, judge: Judge, *, looks: bool) -> None:
-        self._judge, self.looks, self.label = judge, looks, judge.label
+    def __init__(self, judge: Judge, *, shown: str, prompt: str, looks: bool = False, **places: str) -> None:
+        self._judge, self.looks, self.label, self.shown = judge, looks, judge.label, shown
+        self._prompt, self._places = prompt, places
 
     def submit(self, prompt: Prompt, first: App, second: App, *, round: int) -> Future[Choice]:
-        return then(self._judge.submit(pair_ask(prompt, first, second, round=round, looks=self.looks)), _choice)
+        return then(self._judge.submit(self.ask(prompt, first, second, round=round)), _choice)
+
+    def ask(self, prompt: Prompt, first: App, second: App, *, round: int) -> Ask:
+        """One round's call. `round` keeps the two rounds of each order apart in the cache."""
+        words = template(self._prompt)
+        kind = self.shown.upper().removesuffix("S")
+        shown = [Image(app.picture) if self.looks else fenced(app.code, kind) for app in (first, second)]
+        parts = words.parts(request=prompt.text, first=shown[0], second=shown[1], **self._places)
+        return Ask(words.system, parts, schemas.PAIR, words.name, round=round, check=_check)
 
     def counters(self) -> dict[str, float | None]:
         return self._judge.counters()
@@ -108,14 +124,6 @@ class ModelPairJudge:
 
     def close(self) -> None:
         self._judge.close()
-
-
-def pair_ask(prompt: Prompt, first: App, second: App, *, round: int, looks: bool) -> Ask:
-    """One round's call. `round` keeps the two rounds of each order apart in the cache."""
-    words = template("pairwise-screenshots" if looks else "pairwise-sources")
-    shown = [Image(app.picture) if looks else fenced(app.code, "SOURCE") for app in (first, second)]
-    parts = words.parts(request=prompt.text, first=shown[0], second=shown[1])
-    return Ask(words.system, parts, schemas.PAIR, words.name, round=round, check=_check)
 
 
 def _check(value: dict) -> None:
@@ -131,7 +139,7 @@ def _choice(reply: Reply) -> Choice:
 def submit_pair(judge: PairJudge, prompt: Prompt, a: App, b: App) -> Future[PairResult]:
     """The four rounds, all in flight at once.
 
-    An app that has nothing to show loses against one that has, without a call, and two such draw; such pairs are
+    An answer that has nothing to show loses against one that has, without a call, and two such draw; such pairs are
     marked as forfeits (our choice). The future raises RunError when the judge is out of reach.
     """
     shown = [app.picture if judge.looks else app.code for app in (a, b)]
@@ -156,7 +164,7 @@ def judge_pair(judge: PairJudge, prompt: Prompt, a: App, b: App) -> PairResult:
 
 
 def counted(order: str, choice: Choice) -> Round:
-    """The choice of a position, mapped back to the app that stood there.
+    """The choice of a position, mapped back to the answer that stood there.
 
     >>> counted("BA", Choice("first", "ok")).vote
     'B'

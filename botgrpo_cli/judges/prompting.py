@@ -69,7 +69,7 @@ def fenced(text: str, kind: str) -> str:
 
 
 def numbered(code: str) -> str:
-    r"""`code` with 1-based line numbers. Lines end at "\n" alone, as everywhere in the React task.
+    r"""`code` with 1-based line numbers. Lines end at "\n" alone, as everywhere in scoring.
 
     >>> print(numbered("a\n  b"))
     1| a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from botgrpo_cli.judges.verdicts import MAX_LINES, TOP
+from botgrpo_cli.judges.blames import MAX_LINES, TOP
 
 _SCORE = {"type": "integer", "minimum": 0, "maximum": TOP}
 _TEXT = {"type": "string"}

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from random import Random
 
-from botgrpo_cli.judges.verdicts import MAX_LINES, TOP, LineBlame
+from botgrpo_cli.judges.blames import MAX_LINES, TOP, LineBlame
 
 
 def _written(code: str) -> list[int]:

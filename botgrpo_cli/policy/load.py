@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
@@ -19,6 +19,9 @@ from botgrpo_cli.policy.adapters import add_adapters
 from botgrpo_cli.recipe.schema import PolicyConfig
 from botgrpo_cli.rewards.spans import TokenBytes
 from botgrpo_cli.tiny import weights_digest
+
+if TYPE_CHECKING:
+    from botgrpo_cli.tasks.base import Prompt
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -66,18 +69,19 @@ class Policy:
         lower = self.compute_dtype != torch.float32
         return torch.autocast(self.device.type, dtype=self.compute_dtype) if lower else contextlib.nullcontext()
 
-    def encode(self, user_message: str) -> list[int]:
-        """Prompt ids: the chat template where there is one, and exactly one BOS where the model uses one."""
-        return self.encode_all([user_message])[0]
+    def encode(self, prompt: Prompt | str) -> list[int]:
+        """Prompt ids: the chat template where there is one, and exactly one BOS where the model uses one. A text is
+        one user message."""
+        return self.encode_all([prompt])[0]
 
-    def encode_all(self, user_messages: Sequence[str]) -> list[list[int]]:
+    def encode_all(self, prompts: Sequence[Prompt | str]) -> list[list[int]]:
         """As `encode`, for many prompts at once: some ten times quicker for the thousands of a task."""
         tokenizer = self.tokenizer
+        chats = [[{"role": "user", "content": p}] if isinstance(p, str) else p.messages for p in prompts]
         if tokenizer.chat_template:
-            chats = [[{"role": "user", "content": message}] for message in user_messages]
             texts = tokenizer.apply_chat_template(chats, add_generation_prompt=True, tokenize=False)
-        else:
-            texts = [message + "\n" for message in user_messages]
+        else:  # what a chat says, line after line
+            texts = ["".join(message["content"] + "\n" for message in chat) for chat in chats]
         every = [list(ids) for ids in tokenizer(texts, add_special_tokens=False).input_ids]
         bos = tokenizer.bos_token_id
         if bos is None:
@@ -177,7 +181,8 @@ def load_policy(config: PolicyConfig, *, scale: str = "tiny", local_rank: int | 
         InputError: the model or the adapter is not to be had here or does not fit, or the device is not there.
     """
     device = choose_device(config.device, local_rank)
-    if scale == "paper" and config.device == "auto" and device.type == "cpu":
+    small = config.model.partition(":")[0] in ("tiny", "small")  # runs on a CPU at any scale
+    if scale == "paper" and config.device == "auto" and device.type == "cpu" and not small:
         raise InputError(no_accelerator(config.model))
     dtype = choose_dtype(config.dtype, device)
     folder, gguf = locate(config.model)

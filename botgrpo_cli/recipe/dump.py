@@ -39,25 +39,27 @@ def dump_recipe(recipe: Recipe, *, sources: Mapping[str, Mark] | None = None) ->
     values = recipe.model_dump()
     ordered = {"resolved": True, "name": values.pop("name"), "scale": values.pop("scale"), **values}
     body = yaml.dump(ordered, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
-    return HEAD + (body if sources is None else _explained(body, sources))
+    return HEAD + (body if sources is None else _explained(body, type(recipe), sources))
 
 
-def _explained(body: str, sources: Mapping[str, Mark]) -> str:
+def _explained(body: str, model: type[Recipe], sources: Mapping[str, Mark]) -> str:
     tree = parse_yaml(body, "", [])
     lines = body.split("\n")[:-1]
-    for line, comment in sorted(_comments(tree, sources, ()), reverse=True):
+    for line, comment in sorted(_comments(tree, model, sources, ()), reverse=True):
         indent = re.match(" *", lines[line - 1]).group()
         gap = [""] if not indent and line > 1 else []
         lines[line - 1 : line - 1] = [*gap, *(f"{indent}# {part}" for part in comment)]
     return "\n".join(lines) + "\n"
 
 
-def _comments(tree: Tree, sources: Mapping[str, Mark], path: tuple[str, ...]) -> list[tuple[int, list[str]]]:
+def _comments(
+    tree: Tree, model: type[Recipe], sources: Mapping[str, Mark], path: tuple[str, ...]
+) -> list[tuple[int, list[str]]]:
     """(line, comment lines) of every key in `tree`."""
     found: list[tuple[int, list[str]]] = []
     for name, node in tree.items.items():
         key = [*path, name]
-        info = field_at(Recipe, key)
+        info = field_at(model, key)
         if info is None:
             continue
         comment = [" ".join((info.description or "").split())]
@@ -66,5 +68,5 @@ def _comments(tree: Tree, sources: Mapping[str, Mark], path: tuple[str, ...]) ->
             comment.append(f"from {place}" if place else "the default")
         found.append((node.mark.line or 1, comment))
         if isinstance(node, Tree):
-            found += _comments(node, sources, (*path, name))
+            found += _comments(node, model, sources, (*path, name))
     return found

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from botgrpo_cli.errors import InputError
+
+if TYPE_CHECKING:
+    from botgrpo_cli.recipe.schema import Recipe
 
 
 @dataclass(frozen=True)
@@ -34,10 +38,12 @@ class Problem:
 class RecipeError(InputError):
     """The recipe can't be used. `problems` holds everything that was found, the text one line for each.
 
-    `kind` is what the file was to be: a recipe, or a study of several.
+    `kind` is what the file was to be: a recipe, or a study of several. `read` is the recipe without the keys that have
+    problems, for whoever looks for more; None where there is none.
     """
 
-    def __init__(self, problems: Iterable[Problem], *, kind: str = "recipe") -> None:
+    def __init__(self, problems: Iterable[Problem], *, kind: str = "recipe", read: Recipe | None = None) -> None:
+        self.read = read
         found = list(problems)
         files = list(dict.fromkeys(problem.mark.file for problem in found))
         # File by file in the order met, each from its top; the sort is stable, so options keep their order.

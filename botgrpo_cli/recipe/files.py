@@ -1,53 +1,46 @@
-"""One recipe file, its `extends:` chain, and the generic overlay of a scale."""
+"""One recipe file, its `extends:` chain, and the generic overlay of a scale. What stands in them is not typed yet."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from botgrpo_cli.recipe.errors import Mark, Problem
-from botgrpo_cli.recipe.schema import Recipe, RecipeFileKeys
 from botgrpo_cli.recipe.shipped import find_recipe, scale_file, shown
-from botgrpo_cli.recipe.typed import Leaf, Section, type_section
-from botgrpo_cli.recipe.yaml_strict import read_yaml
+from botgrpo_cli.recipe.yaml_strict import Mapping as Tree
+from botgrpo_cli.recipe.yaml_strict import Scalar, read_yaml
 
 
 @dataclass(frozen=True)
 class RecipeFile:
-    """One file, typed: its plain keys, its `scales:` blocks, and what it extends."""
+    """One file as it is written, and the words in it that say how to read the others."""
 
     path: Path
     shown: str
-    keys: Section
-    scales: dict[str, Section] = field(default_factory=dict)
-    extends: Leaf | None = None
-    resolved: bool = False
+    tree: Tree
+
+    @property
+    def resolved(self) -> bool:
+        """Whether every key is final, as in a run's folder."""
+        word = word_at(self.tree, "resolved")
+        return word is not None and word.text == "true"
+
+    @property
+    def scale(self) -> Scalar | None:
+        return word_at(self.tree, "scale")
 
 
 def read_recipe_file(path: Path, problems: list[Problem]) -> RecipeFile:
-    """Read and type one file. Everything wrong in it is noted, in the blocks of the other scales too."""
+    """Read one file. What is no YAML in it is noted."""
     name = shown(path)
-    tree = read_yaml(path, name, problems)
-    if tree is None:
-        return RecipeFile(path, name, Section({}, Mark(name)))
-    typed = type_section(tree, RecipeFileKeys, problems).items
-    blocks, extends, resolved = (typed.pop(key, None) for key in ("scales", "extends", "resolved"))
-    scales = blocks.items if isinstance(blocks, Section) else {}
-    return RecipeFile(
-        path,
-        name,
-        Section(typed, Mark(name)),
-        {scale: block for scale, block in scales.items() if isinstance(block, Section)},
-        extends if isinstance(extends, Leaf) and extends.value is not None else None,
-        isinstance(resolved, Leaf) and resolved.value,
-    )
+    return RecipeFile(path, name, read_yaml(path, name, problems) or Tree({}, Mark(name)))
 
 
 def read_chain(path: Path, problems: list[Problem]) -> list[RecipeFile]:
     """The files from the far end of `extends:` to `path` itself. A chain that comes back to itself is a problem."""
     chain = [read_recipe_file(path, problems)]
-    while (extends := chain[0].extends) is not None:
-        parent, missing = find_recipe(extends.value, chain[0].path.parent)
+    while (extends := word_at(chain[0].tree, "extends")) is not None:
+        parent, missing = find_recipe(extends.text, chain[0].path.parent)
         if parent is None:
             problems.append(Problem(extends.mark, "extends", missing))
             break
@@ -60,8 +53,18 @@ def read_chain(path: Path, problems: list[Problem]) -> list[RecipeFile]:
     return chain
 
 
-def read_overlay(scale: str, problems: list[Problem]) -> Section:
+def read_overlay(scale: str, problems: list[Problem]) -> Tree:
     """`scales/<scale>.yaml` of the shipped recipes."""
     path = scale_file(scale)
-    tree = read_yaml(path, shown(path), problems)
-    return Section({}, Mark(shown(path))) if tree is None else type_section(tree, Recipe, problems)
+    return read_yaml(path, shown(path), problems) or Tree({}, Mark(shown(path)))
+
+
+def word_at(tree: Tree, *path: str) -> Scalar | None:
+    """The word that stands at a path of keys; None where there is none, or another kind of value."""
+    node = tree
+    for name in path[:-1]:
+        node = node.items.get(name)
+        if not isinstance(node, Tree):
+            return None
+    found = node.items.get(path[-1])
+    return found if isinstance(found, Scalar) and not found.is_null else None

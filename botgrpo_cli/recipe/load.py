@@ -15,31 +15,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
+from botgrpo_cli.errors import nearest
 from botgrpo_cli.recipe.checks import Counts, as_problem, count_check, cross_check, prompt_counts
 from botgrpo_cli.recipe.dump import dump_recipe
 from botgrpo_cli.recipe.errors import Mark, Problem, RecipeError
 from botgrpo_cli.recipe.files import RecipeFile, read_chain, read_overlay
+from botgrpo_cli.recipe.layers import (
+    Change,
+    Named,
+    TypedFile,
+    finish,
+    option,
+    scalar_tree,
+    task_in_force,
+    tasks_of,
+    type_change,
+    type_file,
+)
 from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.recipe.shipped import find_recipe, shown
-from botgrpo_cli.recipe.typed import (
-    Leaf,
-    Section,
-    expected,
-    field_at,
-    holds_scalars_only,
-    in_free_section,
-    type_section,
-)
+from botgrpo_cli.recipe.typed import Leaf, Section, either, expected, field_at, holds_scalars_only, in_free_section
 from botgrpo_cli.recipe.yaml_strict import Mapping as Tree
-from botgrpo_cli.recipe.yaml_strict import Node, Scalar, parse_yaml, quote
+from botgrpo_cli.recipe.yaml_strict import Scalar, parse_yaml, quote
 
-__all__ = ["LoadedRecipe", "dump_recipe", "load_recipe"]
+__all__ = ["Change", "LoadedRecipe", "dump_recipe", "load_recipe"]
+
+SCALES = get_args(Recipe.model_fields["scale"].annotation)
 
 
 @dataclass(frozen=True)
@@ -47,20 +54,22 @@ class LoadedRecipe:
     """A recipe and where it came from.
 
     `sources[key]` is the place that set a dotted key; defaults are not in it. `notes` are sentences for the reader:
-    keys of the file that gave way to what the recipe it extends says for the scale.
+    keys of the file that gave way to what the recipe it extends says for the scale. `changes` are the values that the
+    `changes` of the call set, by dotted key.
     """
 
     recipe: Recipe
     sources: Mapping[str, Mark]
     path: Path
     notes: tuple[str, ...] = ()
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
 
 def load_recipe(
-    name_or_path: str,
+    name_or_path: str | Path,
     *,
     scale: str | None = None,
-    overrides: Sequence[Section] = (),
+    changes: Sequence[Change] = (),
     sets: Sequence[str] = (),
     seed: int | None = None,
     steps: int | None = None,
@@ -69,7 +78,7 @@ def load_recipe(
 ) -> LoadedRecipe:
     """Load, overlay and check a recipe; nothing is written or started.
 
-    `overrides` are typed sections of another file (an arm of a study), over the layers of the recipe's own. `sets`
+    `changes` are keys of another file (an arm of a study), over the layers of the recipe's own. `sets`
     holds `key.sub=value` texts. `counts` says how many training and held-out prompts a recipe's task has, or
     None where that can't be known yet.
     Raises RecipeError with every problem that was found.
@@ -80,53 +89,80 @@ def load_recipe(
         raise RecipeError([Problem(Mark(str(name_or_path)), "", missing)])
     chain = read_chain(path, problems)
     asked = _scale_option(scale, problems)
-    layers = [*_file_layers(chain, asked, problems), *overrides]
-    layers += [_set_layer(text, problems) for text in sets]
-    for option, key, value in (
-        ("--seed", "training.seed", seed),
-        ("--steps", "training.steps", steps),
-        ("--method", "method.name", method),
-    ):
-        if value is not None:
-            layers.append(_option_layer(option, key, str(value), problems))
+    tasks = tasks_of(chain, problems)
+    final = tasks[-1]
+    for change in changes:
+        final = task_in_force(change.tree, change.folder, final, problems, change.prefix)
+    for text in sets:
+        key, _, value = text.partition("=")
+        if key.strip() == "task.name":
+            final = task_in_force(option("--set", "task.name", value).tree, Path(), final, problems)
+    nearest_first = list(zip(chain, tasks, strict=True))[::-1]  # the order in which problems are told
+    files = [type_file(file, own, final, problems) for file, own in nearest_first][::-1]
+    changed = Section({}, Mark(shown(path)))
+    for change in changes:
+        typed = type_change(change, final, problems)
+        changed = _merge(changed, typed) if change.applies else changed
+    layers = [*_file_layers(chain, files, asked, final, problems), changed]
+    layers += [type_change(_set_change(text, final, problems), final, problems) for text in sets]
+    options = [
+        option(name, key, str(value))
+        for name, key, value in (
+            ("--seed", "training.seed", seed),
+            ("--steps", "training.steps", steps),
+            ("--method", "method.name", method),
+        )
+        if value is not None
+    ]
+    layers += [type_change(change, final, problems) for change in options]
     merged = Section({"name": Leaf(path.stem, Mark(shown(path)))}, Mark(shown(path)))
     for layer in layers:
         merged = _merge(merged, layer)
+    merged = finish(merged, final)
     sources = dict(_sources(merged))
-    recipe = _build(merged, sources, problems)
+    recipe = _build(merged, final, sources, problems)
     if recipe is not None:
         _cross(recipe, sources, shown(path), counts, problems)
     if recipe is None or problems:
-        raise RecipeError(problems)
-    notes = _notes(chain[-1], merged, recipe.scale) if len(chain) > 1 else []
-    return LoadedRecipe(recipe, sources, path, tuple(notes))
+        raise RecipeError(problems, read=recipe)
+    notes = _notes(chain[-1], files[-1], merged, recipe.scale) if len(chain) > 1 else []
+    notes += [
+        f"{file.shown}: its `task:` and `reward:` are of the task {own.name} and are left out; this recipe's is "
+        f"{final.name}."
+        for file, own in zip(chain, tasks, strict=True)
+        if own != final and {"task", "reward"} & file.tree.items.keys()
+    ]
+    return LoadedRecipe(recipe, sources, path, tuple(notes), {key: leaf.value for key, leaf in _leaves(changed)})
 
 
 def _scale_option(scale: str | None, problems: list[Problem]) -> str | None:
-    if scale is None:
-        return None
-    layer = _option_layer("--scale", "scale", scale, problems)
-    return scale if layer.items else None
+    if scale is None or scale in SCALES:
+        return scale
+    hint = nearest(scale, SCALES)
+    problems.append(Problem(Mark("--scale"), "scale", f"Found {quote(scale)}; expected {either(list(SCALES))}.{hint}"))
+    return None
 
 
-def _file_layers(chain: list[RecipeFile], asked: str | None, problems: list[Problem]) -> list[Section]:
+def _file_layers(
+    chain: list[RecipeFile], files: list[TypedFile], asked: str | None, final: Named, problems: list[Problem]
+) -> list[Section]:
     """Layers 1 to 3. `chain` runs from the far end of `extends:` to the recipe itself."""
-    stated = next((leaf for file in reversed(chain) if isinstance(leaf := file.keys.items.get("scale"), Leaf)), None)
-    scale = asked or (stated.value if stated is not None else "paper")
-    final = next((file for file in chain if file.resolved), None)
-    if final is not None:
-        own = final.keys.items.get("scale")
-        pinned = own.value if isinstance(own, Leaf) else "paper"
+    stated = next((word for file in reversed(chain) if (word := file.scale) and word.text in SCALES), None)
+    scale = asked or (stated.text if stated is not None else "paper")
+    resolved = next((file for file in chain if file.resolved), None)
+    if resolved is not None:
+        pinned = resolved.scale.text if resolved.scale else "paper"
         if scale != pinned:
-            mark = Mark("--scale") if asked else stated.mark if stated is not None else final.keys.mark
+            mark = Mark("--scale") if asked else stated.mark if stated is not None else resolved.tree.mark
             text = (
-                f"Found {scale}, but {final.shown} is resolved at {pinned}; expected {pinned}, or its original recipe."
+                f"Found {scale}, but {resolved.shown} is resolved at {pinned}; expected {pinned}, or its original "
+                "recipe."
             )
             problems.append(Problem(mark, "scale", text))
-    plain = [_without_name(file.keys) for file in chain[:-1]] + [file.keys for file in chain[-1:]]
-    blocks = [file.scales[scale] for file in chain if scale in file.scales]
-    overlay = [] if final is not None else [read_overlay(scale, problems)]
-    place = stated.mark if stated is not None and stated.value == scale else Mark("--scale" if asked else "default")
+    plain = [_without_name(file.keys) for file in files[:-1]] + [file.keys for file in files[-1:]]
+    blocks = [file.scales[scale] for file in files if scale in file.scales]
+    overlay = [] if resolved is not None else [type_change(Change(read_overlay(scale, problems)), final, problems)]
+    place = stated.mark if stated is not None and stated.text == scale else Mark("--scale" if asked else "default")
     return [*plain, *overlay, *blocks, Section({"scale": Leaf(scale, place)}, place)]
 
 
@@ -135,32 +171,24 @@ def _without_name(keys: Section) -> Section:
     return Section({key: value for key, value in keys.items.items() if key != "name"}, keys.mark)
 
 
-def _set_layer(text: str, problems: list[Problem]) -> Section:
-    mark = Mark("--set")
+def _set_change(text: str, final: Named, problems: list[Problem]) -> Change:
+    """What one `--set` sets; nothing when it is none, which is noted."""
+    mark, nothing = Mark("--set"), Change(Tree({}, Mark("--set")))
     key, equals, value = text.partition("=")
     path = key.strip().split(".")
     if not equals or not all(path):
         problems.append(Problem(mark, "", f"Found {quote(text)}; expected key.sub=value, as in training.steps=20."))
-        return Section({}, mark)
+        return nothing
     if path[0] in ("scale", "scales", "extends", "resolved"):
         instead = "use --scale" if path[0] == "scale" else "it can only stand in a file"
         problems.append(Problem(mark, path[0], f"This key can't be set here; {instead}."))
-        return Section({}, mark)
-    info = field_at(Recipe, path)
+        return nothing
+    model = final.schema.recipe
+    info = field_at(model, path)
     # A key that holds one value takes the text as it stands, so that braces and colons need no second quoting.
-    plain = holds_scalars_only(info) if info is not None else not in_free_section(Recipe, path)
-    node = Scalar(value, True, mark) if plain else parse_yaml(value, "--set", problems, option_key=key.strip())
-    return _nested(path, node, problems) if node is not None else Section({}, mark)
-
-
-def _option_layer(option: str, key: str, value: str, problems: list[Problem]) -> Section:
-    return _nested(key.split("."), Scalar(value, True, Mark(option)), problems)
-
-
-def _nested(path: list[str], node: Node, problems: list[Problem]) -> Section:
-    for name in reversed(path):
-        node = Tree({name: node}, node.mark, {name: node.mark})
-    return type_section(node, Recipe, problems)
+    plain = holds_scalars_only(info) if info is not None else not in_free_section(model, path)
+    node = Scalar(value, True, mark) if plain else parse_yaml(value, "--set", problems, option_key=".".join(path))
+    return Change(scalar_tree(path, node)) if node is not None else nothing
 
 
 def _merge(below: Section, above: Section) -> Section:
@@ -192,9 +220,9 @@ def _plain(section: Section) -> dict[str, Any]:
     return {name: _plain(value) if isinstance(value, Section) else value.value for name, value in section.items.items()}
 
 
-def _notes(file: RecipeFile, merged: Section, scale: str) -> list[str]:
+def _notes(file: RecipeFile, typed: TypedFile, merged: Section, scale: str) -> list[str]:
     """Which plain keys of `file` an overlay of `scale` has changed: a surprise to whoever wrote them."""
-    wanted, got = dict(_leaves(file.keys)), dict(_leaves(merged))
+    wanted, got = dict(_leaves(typed.keys)), dict(_leaves(merged))
     notes = []
     for key, leaf in wanted.items():
         other = got.get(key)
@@ -207,16 +235,16 @@ def _notes(file: RecipeFile, merged: Section, scale: str) -> list[str]:
     return notes
 
 
-def _build(merged: Section, sources: Mapping[str, Mark], problems: list[Problem]) -> Recipe | None:
+def _build(merged: Section, final: Named, sources: Mapping[str, Mark], problems: list[Problem]) -> Recipe | None:
     """The recipe without the keys that have problems; None when a key that must be there is not."""
     try:
-        return Recipe.model_validate(_plain(merged))
+        return final.schema.recipe.model_validate(_plain(merged))
     except ValidationError as error:
         bad = _bad_keys(problems)
         for item in error.errors():
             path = [str(part) for part in item["loc"]]
             key = ".".join(path)
-            info = field_at(Recipe, path)
+            info = field_at(final.schema.recipe, path)
             mark = next((sources[up] for up in _upwards(path) if up in sources), merged.mark)
             if key not in bad:
                 wanted = f"expected {expected(info)}" if info is not None else item["msg"]
@@ -225,8 +253,8 @@ def _build(merged: Section, sources: Mapping[str, Mark], problems: list[Problem]
 
 
 def _bad_keys(problems: list[Problem]) -> set[str]:
-    """Keys with a problem, those of `scales:` blocks as the keys that they would have set."""
-    return {re.sub(r"^scales\.\w+\.", "", problem.key) for problem in problems}
+    """Keys with a problem, those of `scales:` blocks and of arms as the keys that they would have set."""
+    return {re.sub(r"^(arms\.[^.]+\.)?(set|scales\.\w+)\.", "", problem.key) for problem in problems}
 
 
 def _upwards(path: list[str]) -> list[str]:
@@ -236,8 +264,8 @@ def _upwards(path: list[str]) -> list[str]:
 def _cross(recipe: Recipe, sources: Mapping[str, Mark], fallback: str, counts: Counts, problems: list[Problem]) -> None:
     """Adds what the keys say together, unless one of them has a problem of its own."""
     bad = _bad_keys(problems)
-    if any(not problem.key and problem.mark.file[:2] != "--" for problem in problems):
-        return  # a file could not be read at all: what it says is not known
+    if "task.name" in bad or any(not problem.key and problem.mark.file[:2] != "--" for problem in problems):
+        return  # the task, or a file that could not be read at all: what it says is not known
     there = counts(recipe)
     for finding in [*cross_check(recipe), *(count_check(recipe, *there) if there else [])]:
         if not bad.intersection(finding[0]):

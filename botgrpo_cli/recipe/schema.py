@@ -1,4 +1,4 @@
-"""The recipe: every key there is, its type, its bounds and what it means.
+"""The recipe: every key there is, its type, its bounds and what it means; `task:` and `reward:` are each task's own.
 
 Attribute docstrings are the help that `botgrpo recipes show` prints above each key. Source of a value
 ("paper" or "our choice") stands in recipes/README.md and above each key of the shipped recipes. What spans more
@@ -7,53 +7,13 @@ than one key is in `checks.py`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializeAsAny, create_model
 
-from botgrpo_cli.recipe.rewards import RewardConfig
-from botgrpo_cli.recipe.section import Count, Section, Share, Weight
-
-
-class ProblemsConfig(Section):
-    source: str = "di-zhang-fdu/AIME_1983_2024"
-    """`chains` or `words` (generated), `reasoning-gym:NAME`, a hub id, or a csv, json, jsonl or parquet file."""
-    problem_column: str | None = None
-    """Column of the problems; null guesses it, or takes that of a known data set."""
-    answer_column: str | None = None
-    """Column of the answers; null guesses it, or takes that of a known data set."""
-    split: str | None = None
-    """Split of a hub data set; null takes that of a known one, else train."""
-    config: str | None = None
-    """Configuration of a hub data set; null takes all those of a known one, else the only one there is."""
-    skip_odd: bool = False
-    """Leave out and count rows without a problem or an integer answer from 0 to 999, instead of refusing them all."""
-    held_out: str | None = None
-    """Source of held-out problems, which then leave the training set; null holds out a share by a hash of the text."""
-    share: Share = 0.1
-    """Share of the problems that is held out where `held_out` names no source."""
-    seed: Annotated[int, Field(ge=0)] = 0
-    """Seed of that hash, and of what reasoning-gym generates; apart from training.seed, so that seeds share a split."""
-    size: Count = 1000
-    """Problems that reasoning-gym generates."""
-
-
-class TaskConfig(Section):
-    name: Literal["react", "aime"] = "react"
-    """The task."""
-    prompts: Literal["briefs", "easy-briefs", "generated"] = "briefs"
-    """Prompt set of React: all written app briefs, only the easy ones, or the tiny scale's generated specs."""
-    problems: ProblemsConfig = ProblemsConfig()
-    """Where the problems of AIME come from."""
-    instruction: str = (
-        "Write a React component for the brief below. Answer with exactly one ```jsx code block that holds one "
-        "file with a default export. Import from 'react' only.\n\nBrief: {brief}"
-    )
-    """The user message; `{brief}` stands for the prompt's text, for AIME `{problem}` for the problem's."""
-    workers: Count = 2
-    """Node worker processes that compile and lint."""
-    timeout: Annotated[float, Field(gt=0, le=120)] = 10.0
-    """Seconds a worker may take for one sample before it is killed and the sample tried once more."""
+from botgrpo_cli.recipe.section import Count, RewardSection, Section, Share, TaskSection, Weight
 
 
 class LoraConfig(Section):
@@ -143,6 +103,8 @@ class TrainingConfig(Section):
     """torch threads; 0 takes what the machine has."""
     trl: dict[str, Any] = Field({})
     """Fields of TRL's GRPOConfig, passed through under `--engine trl`, for example use_vllm: true."""
+    trackers: list[Literal["tensorboard", "wandb", "trackio"]] = Field([])
+    """Where the metrics go beside metrics.csv; they need `pip install 'botgrpo[track]'`."""
 
 
 class EvaluationConfig(Section):
@@ -210,13 +172,13 @@ class JudgeConfig(Section):
 class Parts(Section):
     """The sections of a recipe: what a `scales:` block of a recipe file may hold."""
 
-    task: TaskConfig = TaskConfig()
+    task: SerializeAsAny[TaskSection] = TaskSection()
     """What the policy learns to do, and how its answers are checked."""
     policy: PolicyConfig = PolicyConfig()
     """The model that is trained."""
     method: MethodConfig = MethodConfig()
     """How rewards become an update."""
-    reward: RewardConfig = RewardConfig()
+    reward: SerializeAsAny[RewardSection] = RewardSection()
     """Weights of the global terms and penalties of single lines."""
     sampling: SamplingConfig = SamplingConfig()
     """The rollouts of a step."""
@@ -259,3 +221,32 @@ class RecipeFileKeys(Recipe):
     """Changes that hold at one scale only."""
     resolved: bool = False
     """true in the recipe of a run's folder: every key is final and no overlay is applied again."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What the recipes of one task may hold."""
+
+    recipe: type[Recipe]
+    file: type[RecipeFileKeys]
+
+
+@cache
+def schema_of(task: type[TaskSection], reward: type[RewardSection]) -> Schema:
+    """The schema with a task's own sections in their places."""
+    own: dict[str, Any] = {
+        name: (section, Field(section(), description=Parts.model_fields[name].description))
+        for name, section in (("task", task), ("reward", reward))
+    }
+    parts = create_model("Parts", __base__=Parts, **own)
+    blocks: dict[str, Any] = {
+        name: (parts, Field(parts(), description=info.description)) for name, info in ScaleBlocks.model_fields.items()
+    }
+    scales = create_model("ScaleBlocks", __base__=ScaleBlocks, **blocks)
+    about = RecipeFileKeys.model_fields["scales"].description
+    return Schema(
+        create_model("Recipe", __base__=Recipe, **own),
+        create_model(
+            "RecipeFileKeys", __base__=RecipeFileKeys, **own, scales=(scales, Field(scales(), description=about))
+        ),
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import types
 import typing
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal
@@ -43,14 +44,17 @@ class _Misfit(Exception):
     """The text doesn't fit the type; the argument is a hint for the reader, or empty."""
 
 
-def type_section(node: Mapping, model: type[BaseModel], problems: list[Problem], prefix: str = "") -> Section:
-    """`node` typed as a part of `model`. Keys with problems are left out and noted in `problems`."""
+def type_section(
+    node: Mapping, model: type[BaseModel], problems: list[Problem], prefix: str = "", *, also: Sequence[str] = ()
+) -> Section:
+    """`node` typed as a part of `model`. Keys with problems are left out and noted in `problems`. `also` are keys that
+    are read elsewhere, for the message about one that is not known."""
     items: dict[str, Leaf | Section] = {}
     for name, value in node.items.items():
         key = f"{prefix}.{name}" if prefix else name
         info = model.model_fields.get(name)
         if info is None:
-            problems.append(unknown_key(value.mark, key, name, list(model.model_fields), model))
+            problems.append(unknown_key(value.mark, key, name, [*model.model_fields, *also], model))
             continue
         typed = _type_value(value, info, key, problems)
         if typed is not None:
@@ -267,7 +271,9 @@ def _words(member: Any, metadata: list[Any]) -> list[str]:
     if typing.get_origin(member) is Literal:
         return [str(word) for word in typing.get_args(member)]
     if typing.get_origin(member) is list:
-        return [f"a list of {'words' if typing.get_args(member)[0] is str else 'values'}"]
+        item = typing.get_args(member)[0]
+        words = ", ".join(map(str, typing.get_args(item))) if typing.get_origin(item) is Literal else None
+        return [f"a list of {words or ('words' if item is str else 'values')}"]
     if typing.get_origin(member) is dict or (isinstance(member, type) and issubclass(member, BaseModel)):
         return ["a section"]
     name = {bool: "true or false", str: "text", type(None): "null", int: "an integer", float: "a number"}[member]

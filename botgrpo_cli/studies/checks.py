@@ -7,12 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from botgrpo_cli.errors import nearest
+from botgrpo_cli.errors import InputError, nearest
 from botgrpo_cli.recipe.errors import Mark, Problem
+from botgrpo_cli.recipe.files import word_at
 from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.recipe.typed import Leaf, Section, either
 from botgrpo_cli.recipe.yaml_strict import quote
+from botgrpo_cli.studies.draft import Draft
 from botgrpo_cli.studies.schema import StudyKeys
+from botgrpo_cli.tasks.registry import task_of
 
 if TYPE_CHECKING:
     from botgrpo_cli.studies.load import Arm
@@ -20,20 +23,7 @@ if TYPE_CHECKING:
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,59}")
 PASS = re.compile(r"pass@([1-9][0-9]*)")
 COMMON = ("reward", "local_mean", "truncated", "length", "format_rate")
-METRICS = {  # held-out metrics that a task logs; a task that is not here is not checked
-    "react": (
-        *("compile_rate", "lint_clean_rate", "lint_errors", "lint_warnings", "blank_rate", "hollow_rate"),
-        *("judge_code_score", "judge_vlm_score"),
-        *(f"term_{name}" for name in ("format", "clean_lines", "compile", "lint", "content", "code_judge", "vlm")),
-    ),
-    "aime": (
-        *("solved", "parsed_rate", "status_no_box", "status_unclosed", "status_not_int", "status_multi"),
-        *("step_score", "first_error", "steps", "pass@1", "pass@2", "pass@4", "pass@8"),
-        *(f"term_{name}" for name in ("outcome", "format", "steps")),
-    ),
-}
-RENDERED = ("blank_rate", "hollow_rate")
-SHARED = ("task.name", "task.prompts", "task.problems", "evaluation", "sampling.prompts", "training.steps")
+SHARED = ("task.name", "evaluation", "sampling.prompts", "training.steps")
 
 
 @dataclass(frozen=True)
@@ -41,14 +31,20 @@ class Given:
     """A study file as far as it could be read."""
 
     keys: StudyKeys
-    typed: Section
-    drafts: Mapping[str, Section]  # the arms, as the file has them
+    whole: Draft
+    drafts: Mapping[str, Draft]  # the arms, as the file has them
     loaded: Sequence[Arm]  # those that have a recipe
+    read: Mapping[str, Recipe]  # recipes by arm, as far as they could be read
     chosen: tuple[str, ...]  # those that are to run
 
     def mark(self, key: str) -> Mark:
-        value = self.typed.items.get(key)
-        return value.mark if value is not None else self.typed.mark
+        value = self.whole.typed.items.get(key)
+        return value.mark if value is not None else self.whole.mark
+
+    def parts(self) -> Iterator[tuple[str, Draft]]:
+        """The study and its arms, each with what stands before its keys in messages."""
+        yield "", self.whole
+        yield from ((f"arms.{name}.", draft) for name, draft in self.drafts.items())
 
 
 def problems(given: Given, seeds: Sequence[int] | None) -> list[Problem]:
@@ -110,27 +106,16 @@ def _seeds(given: Given, asked: Sequence[int] | None) -> Iterator[Problem]:
             continue
         if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
             yield Problem(mark, key, f"Found {list(seeds)}; expected different integers of at least 0.")
-    for place, section in (("", given.typed), *((f"arms.{name}.", draft) for name, draft in given.drafts.items())):
-        for key, changes in _changes(section):
-            training = changes.items.get("training")
-            if isinstance(training, Section) and "seed" in training.items:
-                mark = training.items["seed"].mark
-                text = "Every arm gets the study's seeds; expected `seeds:` at the top, or --seeds."
-                yield Problem(mark, f"{place}{key}.training.seed", text)
-
-
-def _changes(section: Section) -> Iterator[tuple[str, Section]]:
-    if isinstance(own := section.items.get("set"), Section):
-        yield "set", own
-    if isinstance(blocks := section.items.get("scales"), Section):
-        for scale, block in blocks.items.items():
-            if isinstance(block, Section):
-                yield f"scales.{scale}", block
+    for change in (change for _, draft in given.parts() for change in draft.changes.values()):
+        if seed := word_at(change.tree, "training", "seed"):
+            text = "Every arm gets the study's seeds; expected `seeds:` at the top, or --seeds."
+            yield Problem(seed.mark, f"{change.prefix}.training.seed", text)
 
 
 def _baselines(given: Given) -> Iterator[Problem]:
     there = list(given.drafts)
-    for place, section in (("", given.typed), *((f"arms.{name}.", draft) for name, draft in given.drafts.items())):
+    for place, draft in given.parts():
+        section = draft.typed
         name = value_of(section, "baseline")
         if name is not None and name not in there:
             text = f"Found {quote(name)}; expected an arm of this study: {either(there)}.{nearest(name, there)}"
@@ -144,20 +129,21 @@ def _metrics(given: Given) -> Iterator[Problem]:
     if not given.keys.thresholds or any(not 0 < level <= 1 for level in given.keys.thresholds):
         text = f"Found {given.keys.thresholds}; expected shares above 0, at most 1."
         yield Problem(given.mark("thresholds"), "thresholds", text)
-    for arm in given.loaded:
-        known = (*METRICS.get(arm.recipe.task.name, names), *COMMON)
+    for arm, recipe in given.read.items():
+        if not recipe.task.name:
+            continue  # an unknown task, which is said
+        task = task_of(recipe)
+        logged = task.metrics(recipe)
+        known = (*(names if logged is None else logged), *COMMON)
         for name in names:
             if name not in known:
-                text = f"Found {quote(name)}, which the task {arm.recipe.task.name} does not log; expected one of "
+                text = f"Found {quote(name)}, which the task {task.name} does not log; expected one of "
                 yield Problem(mark, "metrics", f"{text}{', '.join(known)}.{nearest(name, known)}")
-            elif (k := PASS.fullmatch(name)) and int(k[1]) > arm.recipe.evaluation.samples:
-                text = f"{name} needs at least {k[1]} samples a prompt, and evaluation.samples of the arm {arm.name} is"
-                yield Problem(mark, "metrics", f"{text} {arm.recipe.evaluation.samples}.")
-            elif name in RENDERED and not arm.recipe.reward.vlm.rendered:
-                text = (
-                    f"{name} is logged only where pages are drawn; the arm {arm.name} needs reward.vlm.measure: true."
-                )
-                yield Problem(mark, "metrics", text)
+            elif (k := PASS.fullmatch(name)) and int(k[1]) > recipe.evaluation.samples:
+                text = f"{name} needs at least {k[1]} samples a prompt, and evaluation.samples of the arm {arm} is"
+                yield Problem(mark, "metrics", f"{text} {recipe.evaluation.samples}.")
+            elif why := task.why_not(recipe, name):
+                yield Problem(mark, "metrics", f"{name} has no value in the arm {arm}: {why}.")
 
 
 def _kinds(given: Given) -> Iterator[Problem]:
@@ -183,8 +169,12 @@ def _kinds(given: Given) -> Iterator[Problem]:
         elif keys.winrate.arm not in given.chosen or len(given.chosen) < 2:
             text = f"A comparison needs {keys.winrate.arm} and another arm; found {', '.join(given.chosen) or 'none'}."
             yield Problem(Mark("--arms"), "", text)
-        elif any(arm.recipe.task.name != "react" for arm in given.loaded):
-            yield Problem(given.mark("kind"), "kind", "Found winrate; apps are compared, so the task must be react.")
+        else:
+            for recipe in (arm.recipe for arm in given.loaded[:1]):
+                try:
+                    task_of(recipe).comparison(recipe)
+                except InputError as error:
+                    yield Problem(given.mark("kind"), "kind", f"Found winrate. {error}")
 
 
 def _comparable(given: Given) -> Iterator[Problem]:
@@ -193,7 +183,8 @@ def _comparable(given: Given) -> Iterator[Problem]:
     seen: dict[str, str] = {}
     for arm in given.loaded if given.loaded and given.loaded[0].recipe.scale in given.keys.at else ():
         first = given.loaded[0]
-        for key in SHARED:
+        prompt_keys = task_of(first.recipe).prompt_keys
+        for key in (*SHARED, *("task" if name == "*" else f"task.{name}" for name in prompt_keys)):
             one, other = _at(first.recipe, key), _at(arm.recipe, key)
             if one != other:
                 text = f"Found {_short(other)} at {key}, and {_short(one)} in the arm {first.name}; expected the same."

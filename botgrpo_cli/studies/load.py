@@ -17,12 +17,13 @@ from pydantic import ValidationError
 from botgrpo_cli.recipe.checks import Counts, prompt_counts
 from botgrpo_cli.recipe.errors import Mark, Problem, RecipeError
 from botgrpo_cli.recipe.files import read_chain
-from botgrpo_cli.recipe.load import load_recipe
+from botgrpo_cli.recipe.load import SCALES, load_recipe
 from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.recipe.shipped import find_recipe, shown
-from botgrpo_cli.recipe.typed import Leaf, Section, expected, type_section
+from botgrpo_cli.recipe.typed import Leaf, Section, expected
 from botgrpo_cli.recipe.yaml_strict import Mapping, Node, Scalar, read_yaml
 from botgrpo_cli.studies import checks
+from botgrpo_cli.studies.draft import Draft, read_draft
 from botgrpo_cli.studies.schema import ArmKeys, StudyKeys
 from botgrpo_cli.studies.shipped import find_study
 
@@ -79,17 +80,18 @@ def load_study(
     tree = read_yaml(path, shown(path), problems)
     if tree is None:
         raise RecipeError(problems, kind="study")
-    typed = type_section(_without_arms(tree), StudyKeys, problems)
-    keys = _keys(typed, "arms" in tree.items, problems)
-    drafts = dict(_arms(tree.items.get("arms"), problems))
+    whole = read_draft(tree, StudyKeys, path.parent, problems)
+    keys = _keys(whole.typed, "arms" in tree.items, problems)
+    drafts = dict(_arms(tree.items.get("arms"), path.parent, problems))
     chosen = checks.choose(arms, list(drafts), path.stem, problems)
     loaded: list[Arm] = []
+    read: dict[str, Recipe] = {}  # also of arms that have problems
     for name, draft in drafts.items():
-        arm = _load_arm(name, draft, typed, path, scale, steps, counts, problems)
+        arm = _load_arm(name, draft, whole, path, scale, steps, counts, problems, read)
         if arm is not None:
             loaded.append(arm)
     if keys is not None:
-        given = checks.Given(keys, typed, drafts, loaded, tuple(chosen))
+        given = checks.Given(keys, whole, drafts, loaded, read, tuple(chosen))
         problems += checks.problems(given, seeds)
     if keys is None or problems:
         raise RecipeError(_once(problems), kind="study")
@@ -97,16 +99,11 @@ def load_study(
     return Study(path.stem, path, loaded[0].recipe.scale, keys, tuple(seeds), tuple(loaded), tuple(chosen), steps)
 
 
-def _without_arms(tree: Mapping) -> Mapping:
-    items = {name: node for name, node in tree.items.items() if name != "arms"}
-    return Mapping(items, tree.mark, tree.key_marks)
-
-
 def _keys(typed: Section, arms: bool, problems: list[Problem]) -> StudyKeys | None:
     """The study's own keys; None when one that must be there is not."""
     values = _values(typed) | ({"arms": {}} if arms else {})
     try:
-        return StudyKeys.model_validate({key: value for key, value in values.items() if key not in ("set", "scales")})
+        return StudyKeys.model_validate(values)
     except ValidationError as error:
         bad = {problem.key for problem in problems}
         for item in error.errors():
@@ -124,7 +121,7 @@ def _values(section: Section) -> dict[str, Any]:
     }
 
 
-def _arms(node: Node | None, problems: list[Problem]) -> Iterator[tuple[str, Section]]:
+def _arms(node: Node | None, folder: Path, problems: list[Problem]) -> Iterator[tuple[str, Draft]]:
     if node is None:
         return
     if not isinstance(node, Mapping) or not node.items:
@@ -138,20 +135,22 @@ def _arms(node: Node | None, problems: list[Problem]) -> Iterator[tuple[str, Sec
             problems.append(Problem(arm.mark, key, "Found a value; expected the keys of an arm, or nothing."))
             continue
         problems += checks.name_problems(name, arm.mark)
-        yield name, type_section(arm, ArmKeys, problems, key)
+        yield name, read_draft(arm, ArmKeys, folder, problems, key)
 
 
 def _load_arm(
     name: str,
-    draft: Section,
-    typed: Section,
+    draft: Draft,
+    whole: Draft,
     study: Path,
     scale: str | None,
     steps: int | None,
     counts: Counts,
     problems: list[Problem],
+    read: dict[str, Recipe],
 ) -> Arm | None:
-    named = draft.items.get("recipe", typed.items.get("recipe"))
+    own = draft.typed.items.get("recipe")
+    named = own or whole.typed.items.get("recipe")
     if not isinstance(named, Leaf) or named.value is None:
         return None  # noted already, or it will be
     path, missing = find_recipe(named.value, study.parent)
@@ -159,47 +158,31 @@ def _load_arm(
         problems.append(Problem(named.mark, "recipe", missing))
         return None
     at = scale or _own_scale(path)
-    overrides = [part for source in (typed, draft) for part in _changes_of(source, at)]
+    asked = [change for source in (whole, draft) for change in source.at(at)]
     try:
-        recipe = load_recipe(str(path), scale=scale, overrides=overrides, steps=steps, counts=counts).recipe
+        found = load_recipe(path, scale=scale, changes=asked, steps=steps, counts=counts)
     except RecipeError as error:
         problems += error.problems
+        if error.read is not None:
+            read[name] = error.read
         return None
-    changes: dict[str, str] = {"recipe": named.value} if "recipe" in draft.items else {}
-    for part in overrides:
-        changes |= {key: str(leaf.value) for key, leaf in _leaves(part)}
+    read[name] = found.recipe
+    changes = ({"recipe": named.value} if own else {}) | dict(found.changes)
     return Arm(
         name=name,
-        label=checks.value_of(draft, "label") or name,
-        baseline=checks.baseline_of(name, draft, typed),
-        recipe=recipe,
+        label=checks.value_of(draft.typed, "label") or name,
+        baseline=checks.baseline_of(name, draft.typed, whole.typed),
+        recipe=found.recipe,
         changes=tuple(f"{key}={value}" for key, value in changes.items()),
     )
-
-
-def _changes_of(source: Section, scale: str) -> Iterator[Section]:
-    """What a study or an arm changes of the recipe: at every scale, then at this one."""
-    blocks = source.items.get("scales")
-    at = blocks.items.get(scale) if isinstance(blocks, Section) else None
-    for part in (source.items.get("set"), at):
-        if isinstance(part, Section):
-            yield part
 
 
 def _own_scale(path: Path) -> str:
     """The scale that a recipe takes when none is asked for."""
     for file in reversed(read_chain(path, [])):
-        if isinstance(leaf := file.keys.items.get("scale"), Leaf):
-            return leaf.value
+        if (word := file.scale) and word.text in SCALES:
+            return word.text
     return "paper"
-
-
-def _leaves(section: Section, prefix: str = "") -> Iterator[tuple[str, Leaf]]:
-    for name, value in section.items.items():
-        if isinstance(value, Section):
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _once(problems: list[Problem]) -> list[Problem]:

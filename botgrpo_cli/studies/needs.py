@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.studies.load import Study, load_study
+from botgrpo_cli.tasks.registry import task_of
 
 
 def needs(study: Study) -> list[str]:
@@ -24,14 +25,7 @@ def _of(recipe: Recipe) -> Iterator[str]:
         yield "the small model"
     elif kind != "tiny":
         yield recipe.policy.model
-    if recipe.task.name == "react":
-        yield "Node"
-        if recipe.reward.vlm.rendered:
-            yield "Chromium"
-        if recipe.reward.code_judge.on or recipe.reward.vlm.judged:
-            yield f"a judge ({recipe.judge.kind})"
-    elif recipe.reward.steps.on:
-        yield f"a step judge ({recipe.judge.kind})"
+    yield from task_of(recipe).needs(recipe)
 
 
 def minutes(study: Study, *, runs: int | None = None) -> float | None:

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from botgrpo_cli.recipe.schema import Parts, ScaleBlocks
 from botgrpo_cli.recipe.section import Count, Section
 
 Kind = Literal["curves", "panels", "stability", "winrate"]
@@ -33,19 +32,19 @@ class WinrateConfig(Section):
 
 
 class ArmKeys(Section):
+    """Beside `set:` and `scales:`, keys of the recipe that this arm changes, at every scale and at one only."""
+
     label: str | None = None
     """Name in the figure; null takes the arm's own."""
     recipe: str | None = None
     """Recipe of this arm; null takes the study's."""
     baseline: str | None = None
     """Arm that this one is compared with; null takes the study's."""
-    set: Parts = Parts()
-    """Keys of the recipe that this arm changes, at every scale."""
-    scales: ScaleBlocks = ScaleBlocks()
-    """Keys of the recipe that this arm changes, at one scale only."""
 
 
 class StudyKeys(Section):
+    """Beside `set:` and `scales:`, keys of the recipe that all arms change, at every scale and at one only."""
+
     title: str
     """Title of the figure."""
     figure: str
@@ -76,9 +75,5 @@ class StudyKeys(Section):
     """Who is compared with whom by a judge, for a study of that kind."""
     minutes: MinutesConfig = MinutesConfig()
     """Minutes that one run takes, for the estimates of --list."""
-    set: Parts = Parts()
-    """Keys of the recipe that all arms change, at every scale."""
-    scales: ScaleBlocks = ScaleBlocks()
-    """Keys of the recipe that all arms change, at one scale only."""
     arms: dict[str, Any]
     """The runs that are compared, by name: each changes the recipe in its own way."""

@@ -1,40 +1,105 @@
-"""The tasks there are: one file and one entry each."""
+"""Finding the class of a task by what `task.name` says.
+
+The tasks of the package are one entry each below. Others are an entry point of the group `botgrpo.tasks` in an
+installed package, a Python file, an environment of verifiers (`verifiers:ENV`) or a data set of reasoning-gym
+(`reasoning-gym:NAME`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 
+from botgrpo_cli.errors import InputError, nearest
 from botgrpo_cli.recipe.schema import Recipe
-from botgrpo_cli.tasks.base import Task
+from botgrpo_cli.tasks.base import Say, Task
+
+SHIPPED = {"react": "botgrpo_cli.tasks.react.task:ReactTask", "aime": "botgrpo_cli.tasks.aime.task:AimeTask"}
+FETCHED = {
+    "react": "esbuild, ESLint and Tailwind (140 MB)"
+}  # what `botgrpo setup NAME` gets, for a help that loads nothing
+DEFAULT = "react"
+GROUP = "botgrpo.tasks"
+LIBRARIES = ("verifiers", "reasoning-gym")  # tasks of their own are `LIBRARY:NAME`
 
 
-def make_react(recipe: Recipe, say: Callable[[str], None]) -> Task:
-    from botgrpo_cli.tasks.react.task import ReactTask
-    from botgrpo_cli.tasks.react.toolchain import ensure_toolchain
-
-    say("Starting the compiler and the linter.")
-    ensure_toolchain(say)
-    return ReactTask(recipe, say)
+def plugins() -> dict[str, EntryPoint]:
+    """Tasks of installed packages by name; one of the package's own names is not given away."""
+    return {found.name: found for found in entry_points(group=GROUP) if found.name not in SHIPPED}
 
 
-def make_aime(recipe: Recipe, say: Callable[[str], None]) -> Task:
-    from botgrpo_cli.tasks.aime.task import AimeTask
-
-    return AimeTask(recipe, say)
-
-
-TASKS: dict[str, Callable[[Recipe, Callable[[str], None]], Task]] = {"react": make_react, "aime": make_aime}
+def task_names() -> list[str]:
+    """What can be named without a path: shipped tasks, then plugins."""
+    return [*SHIPPED, *sorted(plugins())]
 
 
-def make_task(recipe: Recipe, say: Callable[[str], None] = lambda _: None) -> Task:
+def find_task(name: str, folder: Path = Path()) -> tuple[type[Task], str]:
+    """The class that `name` means, and the name by which it is found from any folder.
+
+    A path is relative to `folder`, the recipe's. Raises InputError: there is no such task, or it can't be loaded.
+    """
+    if name in SHIPPED:
+        return _shipped(name), name
+    kind, colon, rest = name.partition(":")
+    if kind in LIBRARIES and colon:
+        from botgrpo_cli.tasks.own.task import library_task
+
+        return library_task(kind, rest), name
+    if name.endswith(".py") or "/" in name:
+        from botgrpo_cli.tasks.own.task import file_task
+
+        path = (folder / Path(name).expanduser()).absolute()
+        if not path.is_file():
+            there = [file.name for file in path.parent.glob("*.py")] if path.parent.is_dir() else []
+            raise InputError(f"Found {name!r}; there is no file {path}.{nearest(path.name, there)}")
+        return file_task(path), str(path)
+    installed = plugins()
+    if name in installed:
+        return _plugin(installed[name]), name
+    known = task_names()
+    hint = f" Did you mean './{name}.py'?" if (folder / f"{name}.py").is_file() else nearest(name, known)
+    raise InputError(
+        f"Found {name!r}; expected {', '.join(known)}, a Python file (./mine.py), verifiers:ENV or reasoning-gym:NAME."
+        f"{hint}"
+    )
+
+
+@cache
+def _shipped(name: str) -> type[Task]:
+    module, _, attribute = SHIPPED[name].partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def _plugin(point: EntryPoint) -> type[Task]:
+    try:
+        found = point.load()
+    except Exception as error:
+        raise InputError(
+            f"The task {point.name!r} of the package {_package(point)} can't be loaded: {error!r}."
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, Task)):
+        raise InputError(
+            f"The task {point.name!r} of {_package(point)} is {found!r}; expected a class that derives from "
+            "botgrpo_cli.tasks.base.Task."
+        )
+    return found
+
+
+def _package(point: EntryPoint) -> str:
+    return f"the package {point.dist.name}" if point.dist else point.value
+
+
+def shipped_tasks() -> list[type[Task]]:
+    return [_shipped(name) for name in SHIPPED]
+
+
+def task_of(recipe: Recipe) -> type[Task]:
+    """The class of a recipe's task."""
+    return find_task(recipe.task.name)[0]
+
+
+def make_task(recipe: Recipe, say: Say = lambda _: None) -> Task:
     """The task that `task.name` names, its tools started; `say` hears of long set-up work."""
-    return TASKS[recipe.task.name](recipe, say)
-
-
-def check_task(recipe: Recipe) -> None:
-    """Raises InputError for what a task will lack, as far as that is known without starting anything: said before a
-    policy is loaded for minutes."""
-    if recipe.task.name == "aime":
-        from botgrpo_cli.tasks.aime.judge import check_judge
-
-        check_judge(recipe)
+    return task_of(recipe).start(recipe, say)

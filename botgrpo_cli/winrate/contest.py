@@ -1,19 +1,16 @@
-"""Apps of two sides, drawn and judged pair by pair."""
+"""Answers of two sides, drawn and judged pair by pair."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botgrpo_cli.futures import ready, then
-from botgrpo_cli.judges.pairwise import App, PairJudge, PairResult, submit_pair
+from botgrpo_cli.judges.pairwise import App, Drawn, PairJudge, PairResult, submit_pair
 from botgrpo_cli.tasks.base import Prompt
-
-if TYPE_CHECKING:
-    from botgrpo_cli.tasks.react.render import ReactRenderer, Rendered
-    from botgrpo_cli.winrate.sides import Entry
+from botgrpo_cli.winrate.contender import Entry, Renderer
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,7 @@ def compare(
     a: Mapping[str, Entry],
     b: Mapping[str, Entry],
     judge: PairJudge,
-    renderer: ReactRenderer | None,
+    renderer: Renderer | None,
     *,
     done: Callable[[PairResult], None] = lambda _: None,
 ) -> list[Pair]:
@@ -45,7 +42,7 @@ def compare(
         entries = (a[prompt.id], b[prompt.id])
         pages = [_draw(entry, renderer) for entry in entries]
 
-        def drawn(first: Rendered | None, second: Rendered | None) -> Future[Pair]:
+        def drawn(first: Drawn | None, second: Drawn | None) -> Future[Pair]:
             apps = (App(entries[0].code, first), App(entries[1].code, second))
             return then(submit_pair(judge, prompt, *apps), lambda result: Pair(prompt, entries, apps, result))
 
@@ -57,7 +54,7 @@ def compare(
     return [future.result() for future in futures]
 
 
-def _draw(entry: Entry, renderer: ReactRenderer | None) -> Future[Any]:
+def _draw(entry: Entry, renderer: Renderer | None) -> Future[Any]:
     if renderer is None or entry.code is None:
         return ready(None)
     return renderer.submit(entry.code, entry.language)

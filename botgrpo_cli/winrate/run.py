@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import botgrpo_cli
 from botgrpo_cli.errors import InputError
@@ -14,13 +14,11 @@ from botgrpo_cli.judges.pairwise import PairJudge, PairResult, WinRate, summaris
 from botgrpo_cli.records.manifest import git_state, hardware, software, write_manifest
 from botgrpo_cli.records.write import make_folder, write_atomic
 from botgrpo_cli.tasks.base import Prompt
+from botgrpo_cli.winrate.contender import Renderer
 from botgrpo_cli.winrate.contest import Pair, compare
 from botgrpo_cli.winrate.gallery import gallery
 from botgrpo_cli.winrate.sides import Side
-from botgrpo_cli.winrate.tables import PAIRS, TABLE, Steps, row_of, shown, write_pairs, write_table
-
-if TYPE_CHECKING:
-    from botgrpo_cli.tasks.react.render import ReactRenderer
+from botgrpo_cli.winrate.tables import PAIRS, TABLE, Steps, row_of, write_pairs, write_table
 
 GALLERY = "gallery.html"
 
@@ -49,7 +47,7 @@ def win_rates(
     steps: Sequence[Steps],
     prompts: Sequence[Prompt],
     judge: PairJudge,
-    renderer: ReactRenderer | None,
+    renderer: Renderer | None,
     out: Path,
     watch: Watcher,
 ) -> Outcome:
@@ -111,7 +109,7 @@ def _write(
         "steps": [list(steps) for steps, _ in compared],
         "prompts": [prompt.id for prompt in prompts],
         "judge": judge.describe(),
-        "shown": shown(judge),
+        "shown": judge.shown,
         "heuristic": ["pairwise judge"] if label in ("heuristic", "simulated") else [],
         "simulated": judge.describe().get("errors", []),
         **made_with,
@@ -126,7 +124,7 @@ def distinct_names(a: Side, b: Side) -> list[str]:
 
 def facts(judge: PairJudge, outcome: Outcome) -> list[tuple[str, str]]:
     """What the gallery says above the pairs."""
-    rows = [("judge", judge.label), ("compared", shown(judge))]
+    rows = [("judge", judge.label), ("compared", judge.shown)]
     for row, rate in zip(outcome.rows, outcome.rates, strict=True):
         at = "" if row["step_a"] is None and row["step_b"] is None else f" at step {_step(row)}"
         rows.append((f"win rate{at}", describe(rate)))

@@ -1,48 +1,29 @@
-"""The two sides of a comparison, and the apps that each of them writes for the same prompts."""
+"""The two sides of a comparison, and the answers that each of them writes for the same prompts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from botgrpo_cli.errors import InputError
 from botgrpo_cli.recipe.load import load_recipe
-from botgrpo_cli.recipe.rewards import RewardConfig
 from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.records.manifest import read_manifest, run_digest
-from botgrpo_cli.tasks.base import Completion, Prompt, Scored
-from botgrpo_cli.tasks.react.prompts import load_prompts
-from botgrpo_cli.tasks.react.task import ReactTask
-from botgrpo_cli.training.batches import held_out_of_run
+from botgrpo_cli.tasks.base import Completion, Prompt, Scored, Split, Task
+from botgrpo_cli.tasks.registry import task_of
 from botgrpo_cli.training.checkpoint import list_checkpoints
-from botgrpo_cli.training.evaluate import Subject, find_subject, load_subject
+from botgrpo_cli.training.evaluate import FALLBACK, Subject, find_subject, load_subject
 from botgrpo_cli.training.run import RECIPE_FILE
-
-COMPONENT, ANSWER = (".jsx", ".tsx"), (".md", ".txt")  # a bare component; an answer with a code block in it
-SHOWN_PROBLEM = 300  # characters
+from botgrpo_cli.winrate.contender import Comparison, Entry
 
 Tick = Callable[[], None]
 
 
-@dataclass(frozen=True)
-class Entry:
-    """What a side has for one prompt."""
-
-    source: str | None  # the component as written, None without one
-    language: str
-    problem: str  # why it does not compile, in a sentence; "" when it does
-
-    @property
-    def code(self) -> str | None:
-        """The component when it compiles."""
-        return None if self.problem else self.source
-
-
 class Side(Protocol):
     name: str  # for tables and figures
+    comparison: Comparison
     run: str | None  # digest of the run (`records.manifest.run_digest`); None for what is no run
     labels: dict[str, str]  # method, base_model, scale, seed; "" where there is none
     steps: tuple[int | None, ...]  # checkpoints that are there, rising; (None,) when it is what it is
@@ -53,34 +34,36 @@ class Side(Protocol):
         """Whether it can answer the prompt with this id."""
         ...
 
-    def briefs(self) -> list[Prompt]:
-        """Held-out prompts, without instruction, in the order in which evaluations take them."""
+    def prompts(self) -> list[Prompt]:
+        """Held-out prompts as a judge reads them, in the order in which evaluations take them."""
         ...
 
     def entries(self, prompts: Sequence[Prompt], step: int | None, tick: Tick) -> dict[str, Entry]:
-        """An app for each prompt, by prompt id; `tick` is called for each one that is scored."""
+        """An answer for each prompt, by prompt id; `tick` is called for each one that is scored."""
         ...
 
 
 def find_sides(a: str, b: str, recipe_name: str | None = None, scale: str | None = None) -> tuple[Side, Side]:
-    """Each a run, a checkpoint, a model or a folder of components.
+    """Each a run, a checkpoint, a model or a folder of answers.
 
-    Raises InputError when one is none of these, has no checkpoint, or its task is not React.
+    Raises InputError when one is none of these, has no checkpoint, or its task compares no answers.
     """
     names = (a, b)
     for name in names:
         # A hub id has one slash at most.
         if not Path(name).exists() and (name.count("/") > 1 or name.startswith((".", "/", "~"))):
-            raise InputError(f"There is no folder {name}. A side is a run, a checkpoint, a model or a folder of apps.")
+            raise InputError(
+                f"There is no folder {name}. A side is a run, a checkpoint, a model or a folder of answers."
+            )
     policies = [None if _is_folder(Path(name)) else _policy_side(name, recipe_name, scale) for name in names]
     recipes = [side.recipe for side in policies if side]
-    recipe = recipes[0] if recipes else load_recipe(recipe_name or "react_qwen", scale=scale or "tiny").recipe
+    recipe = recipes[0] if recipes else load_recipe(recipe_name or FALLBACK, scale=scale or "tiny").recipe
     first, second = (side or FolderSide(Path(name), recipe) for name, side in zip(names, policies, strict=True))
     return first, second
 
 
 def _is_folder(path: Path) -> bool:
-    """Of components: no run, no checkpoint, no saved model."""
+    """Of answers: no run, no checkpoint, no saved model."""
     run = path.parents[1] if path.parent.name == "checkpoints" else path
     return path.is_dir() and not (run / RECIPE_FILE).is_file() and not (path / "config.json").is_file()
 
@@ -88,11 +71,6 @@ def _is_folder(path: Path) -> bool:
 def _policy_side(name: str, recipe_name: str | None, scale: str | None) -> PolicySide:
     path = Path(name)
     subject = find_subject(name, recipe_name, scale)
-    if subject.recipe.task.name != "react":
-        raise InputError(
-            f"{name} is a run of the task '{subject.recipe.task.name}'; win rates compare React apps. "
-            "`botgrpo evaluate` gives Pass@k with intervals for it."
-        )
     return PolicySide(subject, fixed=path.parent.name == "checkpoints")
 
 
@@ -103,6 +81,7 @@ class PolicySide:
         self._subject = subject
         self.recipe = recipe = subject.recipe
         self.name = subject.name
+        self.comparison = task_of(recipe).comparison(recipe)
         self.run = run_digest(subject.folder) if subject.folder else None
         self.labels = {
             "method": recipe.method.name if subject.checkpoint else "",
@@ -124,8 +103,8 @@ class PolicySide:
     def has(self, prompt: str) -> bool:
         return True
 
-    def briefs(self) -> list[Prompt]:
-        return _briefs(self.recipe.task.prompts)
+    def prompts(self) -> list[Prompt]:
+        return self.comparison.prompts()
 
     def entries(self, prompts: Sequence[Prompt], step: int | None, tick: Tick) -> dict[str, Entry]:
         from botgrpo_cli.policy.decode import choose_decoder
@@ -134,7 +113,7 @@ class PolicySide:
         recipe = self.recipe
         subject = Subject(self.name, recipe, self._checkpoints.get(step))
         policy = load_subject(subject)
-        with _checking(recipe) as task:
+        with self.comparison.checker() as task:
             own = {prompt.id: prompt for prompt in task.prompts("held-out")}
             batch = collect(
                 policy,
@@ -147,49 +126,52 @@ class PolicySide:
                 seed=recipe.training.seed,
                 step="held-out",
             )
-        return {prompt.id: entry_of(scored) for prompt, scored in zip(batch.prompts, batch.scored, strict=True)}
+        return {
+            prompt.id: self.comparison.entry(scored) for prompt, scored in zip(batch.prompts, batch.scored, strict=True)
+        }
 
 
 class FolderSide:
-    """Components that someone else wrote: one file a prompt, named by the prompt's id."""
+    """Answers that someone else wrote: one file a prompt, named by the prompt's id."""
 
     run: str | None = None
     steps: tuple[int | None, ...] = (None,)
 
     def __init__(self, folder: Path, recipe: Recipe) -> None:
-        self.name, self._recipe = folder.resolve().name, recipe
+        self.name = folder.resolve().name
+        self.comparison = task_of(recipe).comparison(recipe)
         self.labels = {"method": "", "base_model": "", "scale": "", "seed": ""}
         self.count: int | None = None
         self.judge: dict[str, Any] = {}
         self._files = {}
         for file in sorted(folder.iterdir()):
-            if file.suffix in (*COMPONENT, *ANSWER):
+            if file.suffix in self.comparison.suffixes:
                 if file.stem in self._files:
                     raise InputError(f"{folder} has two files for the prompt {file.stem}; expected one.")
                 self._files[file.stem] = file
-        known = {prompt.id for prompt in self.briefs()}
-        if not known & self._files.keys():
-            example = self.briefs()[0].id
+        known = [prompt.id for prompt in self.prompts()]
+        if not self._files.keys() & set(known):
+            suffixes = ", ".join(self.comparison.suffixes)
             raise InputError(
-                f"{folder} is no run (no {RECIPE_FILE}) and no folder of components: no file is named after a held-out "
-                f"prompt, as {example}.jsx would be (.jsx or .tsx: a component; .md or .txt: an answer with a code "
-                "block)."
+                f"{folder} is no run (no {RECIPE_FILE}) and no folder of {self.comparison.answers}: no file is named "
+                f"after a held-out prompt, as {known[0]}{self.comparison.suffixes[0]} would be (expected {suffixes})."
             )
 
     def has(self, prompt: str) -> bool:
         return prompt in self._files
 
-    def briefs(self) -> list[Prompt]:
-        return [*_briefs("generated"), *_briefs("briefs")]  # whichever set its files are named after
+    def prompts(self) -> list[Prompt]:
+        return self.comparison.every_prompt()
 
     def entries(self, prompts: Sequence[Prompt], step: int | None, tick: Tick) -> dict[str, Entry]:
-        with _checking(self._recipe) as task:
+        with self.comparison.checker() as task:
             scoring = {}
             for prompt in prompts:
                 future = task.submit(Completion(prompt, (self._answer(prompt.id),), True))
                 future.add_done_callback(lambda _: tick())
                 scoring[prompt.id] = future
-            return {prompt: entry_of(future.result()) for prompt, future in scoring.items()}
+            task.gathered()
+            return {prompt: self.comparison.entry(future.result()) for prompt, future in scoring.items()}
 
     def _answer(self, prompt: str) -> bytes:
         file = self._files[prompt]
@@ -197,59 +179,38 @@ class FolderSide:
             data = file.read_bytes()
         except OSError as error:
             raise InputError(f"{file} cannot be read: {error.strerror}.") from error
-        if file.suffix in ANSWER:
-            return data
-        return b"````" + file.suffix[1:].encode() + b"\n" + data + b"\n````\n"
+        return self.comparison.read(file, data)
 
 
-class _Watched:
+class _Watched(Task):
     """A task that tells when a completion is scored."""
 
-    def __init__(self, task: ReactTask, tick: Tick) -> None:
+    def __init__(self, task: Task, tick: Tick) -> None:
         self._task, self._tick, self.name = task, tick, task.name
+
+    def prompts(self, split: Split) -> Sequence[Prompt]:
+        return self._task.prompts(split)
 
     def submit(self, completion: Completion) -> Future[Scored]:
         future = self._task.submit(completion)
         future.add_done_callback(lambda _: self._tick())
         return future
 
+    def gathered(self, step: int | None = None) -> None:
+        self._task.gathered(step)
+
     def counters(self) -> dict[str, float | None]:
         return self._task.counters()
 
 
-def _briefs(kind: Any) -> list[Prompt]:
-    there = load_prompts(kind, "held-out")
-    return held_out_of_run(there, count=len(there))
-
-
-def _checking(recipe: Recipe) -> ReactTask:
-    """The task without judges and browser: only the compiler has a say in who may show something."""
-    return ReactTask(recipe.model_copy(update={"reward": RewardConfig()}))
-
-
-def entry_of(scored: Scored) -> Entry:
-    detail = scored.detail
-    source, language = detail["code"], detail["language"] or "jsx"
-    if scored.metrics["compile_rate"] == 1.0:
-        return Entry(source, language, "")
-    errors = [found["message"] for found in detail["diagnostics"] if found["tool"] == "compile"]
-    if source is None:
-        problem = "There is no code block in the answer."
-    elif errors:
-        problem = f"It does not compile: {errors[0]}"
-    else:
-        problem = "It does not compile."
-    return Entry(source, language, problem[:SHOWN_PROBLEM])
-
-
 def shared_prompts(a: Side, b: Side, count: int | None = None) -> list[Prompt]:
-    """The held-out briefs that both sides can answer, at most `count` of them; None: as many as their recipes
+    """The held-out prompts that both sides can answer, at most `count` of them; None: as many as their recipes
     evaluate on. Raises InputError when there is none."""
-    mine, other = a.briefs(), {prompt.id for prompt in b.briefs()}
+    mine, other = a.prompts(), {prompt.id for prompt in b.prompts()}
     both = [prompt for prompt in mine if prompt.id in other and a.has(prompt.id) and b.has(prompt.id)]
     if not both:
         raise InputError(
-            f"{a.name} and {b.name} have no held-out prompt in common. Runs must have the same task.prompts; files of "
+            f"{a.name} and {b.name} have no held-out prompt in common. Runs must have the same prompts; files of "
             "a folder are named after the prompts' ids."
         )
     return both[: count or min((side.count for side in (a, b) if side.count), default=None)]

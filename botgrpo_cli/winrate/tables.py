@@ -51,7 +51,7 @@ def row_of(a: Side, b: Side, steps: Steps, judge: PairJudge, prompts: int, found
         "step_b": steps[1],
         **{f"{label}_{letter}": side.labels[label] for label in LABELS for letter, side in (("a", a), ("b", b))},
         "judge": judge.label,
-        "shown": shown(judge),
+        "shown": judge.shown,
         "prompts": prompts,
         "n": found.n,
         "invalid": found.invalid,
@@ -66,10 +66,6 @@ def row_of(a: Side, b: Side, steps: Steps, judge: PairJudge, prompts: int, found
         "flip_rate": found.flip_rate,
         **{f"rounds_{outcome}": found.outcomes[outcome] for outcome in OUTCOMES},
     }
-
-
-def shown(judge: PairJudge) -> str:
-    return "screenshots" if judge.looks else "sources"
 
 
 def write_table(path: Path, rows: Iterable[dict[str, Any]]) -> None:

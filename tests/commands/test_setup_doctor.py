@@ -10,7 +10,8 @@ import pytest
 
 from botgrpo_cli import console
 from botgrpo_cli.app import main
-from botgrpo_cli.commands.doctor import Finding, examine, print_findings
+from botgrpo_cli.commands.doctor import examine, print_findings
+from botgrpo_cli.tasks.needs import Finding
 from botgrpo_cli.tasks.react.browser import BROWSERS
 from botgrpo_cli.tasks.react.toolchain import ensure_toolchain
 

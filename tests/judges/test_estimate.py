@@ -6,10 +6,11 @@ import pytest
 
 from botgrpo_cli.judges.estimate import estimate_calls
 from botgrpo_cli.recipe.schema import Recipe
+from tests.recipes import AimeRecipe, ReactRecipe
 
 
-def recipe(**reward) -> Recipe:
-    return Recipe.model_validate(
+def recipe(schema=ReactRecipe, **reward) -> Recipe:
+    return schema.model_validate(
         {
             "reward": reward,
             "sampling": {"prompts": 3, "group_size": 4},
@@ -51,7 +52,6 @@ def test_calls_are_completions_times_calls_each(reward, each):
 @pytest.mark.parametrize(("steps", "each"), [({"window": 3}, 22), ({"window": 1}, 64), ({"strategy": "none"}, 0)])
 @pytest.mark.parametrize("measure", [False, True])
 def test_steps_take_a_call_a_window_and_held_out_ones_only_where_they_are_measured(steps, each, measure):
-    made = recipe(steps={**steps, "measure": measure})
-    found = estimate_calls(made.model_copy(update={"task": made.task.model_copy(update={"name": "aime"})}))
+    found = estimate_calls(recipe(AimeRecipe, steps={**steps, "measure": measure}))
     assert found.training == 3 * 4 * 7 * each
     assert found.evaluation == (4 * 5 * 2 * each if measure else 0)

@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from botgrpo_cli.judges.exact import ExactStepJudge
 from botgrpo_cli.judges.simulate import Errors
 from botgrpo_cli.rewards.steps import split_steps, step_texts
+from botgrpo_cli.tasks.aime.exact import ExactStepJudge
 from botgrpo_cli.tasks.aime.verdicts import judge_steps
 from botgrpo_cli.tiny import chain_damage, chains
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from botgrpo_cli.judges.heuristic import judge_code
+from botgrpo_cli.judges.blames import MAX_LINES
 from botgrpo_cli.judges.simulate import Errors
-from botgrpo_cli.judges.verdicts import MAX_LINES
 from botgrpo_cli.tasks.base import Prompt
+from botgrpo_cli.tasks.react.judges.heuristic import judge_code
 from botgrpo_cli.tasks.react.workers import CheckResult, Diagnostic
 from botgrpo_cli.tiny.react import tasks, write
 from tests.judges.apps import APPS, GOOD, HACKS, HI, PROMPT

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from botgrpo_cli.judges.heuristic_screen import judge_screen, page_score
 from botgrpo_cli.judges.simulate import Errors
 from botgrpo_cli.tasks.base import Prompt
+from botgrpo_cli.tasks.react.judges.heuristic_screen import judge_screen, page_score
 from botgrpo_cli.tasks.react.render import Probe, Rendered
 from tests.judges.apps import GOOD, HACKS, PROMPT
 

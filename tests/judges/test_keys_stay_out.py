@@ -13,10 +13,11 @@ import pytest
 from botgrpo_cli.app import main
 from botgrpo_cli.errors import InputError, RunError
 from botgrpo_cli.recipe.load import dump_recipe
-from botgrpo_cli.recipe.schema import JudgeConfig, Recipe
+from botgrpo_cli.recipe.schema import JudgeConfig
 from botgrpo_cli.records.manifest import write_manifest
 from tests.judges.asks import ask
 from tests.judges.server import Response, behave, chat, error
+from tests.recipes import ReactRecipe
 
 KEY = "sk-live-9f8e7d6c5b4a/3210"
 FORMS = [KEY, KEY.replace("/", "%2F"), base64.b64encode(KEY.encode()).decode(), "9f8e7d6c5b4a"]
@@ -61,7 +62,7 @@ def test_the_key_is_sent_and_is_in_nothing_else(judge_for, server, tmp_path, cap
     assert [reply.outcome for reply in replies[2:]] == ["malformed", "transport_failed"]
     (tmp_path / "samples.jsonl").write_text("\n".join(f"{reply}" for reply in replies))
     write_manifest(tmp_path, {"judge": judge.describe(), "counters": judge.counters()})
-    recipe = Recipe(judge=judge.config)
+    recipe = ReactRecipe(judge=judge.config)
     (tmp_path / "recipe.yaml").write_text(dump_recipe(recipe))
     judge.close()
     (tmp_path / "log").write_text(caplog.text + repr(judge) + repr(vars(judge)) + str(recipe))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from botgrpo_cli.judges.code import ModelCodeJudge
-from botgrpo_cli.judges.screenshot import ModelScreenJudge
+from botgrpo_cli.judges.blames import LineBlame, line_blames
 from botgrpo_cli.judges.transport import Fault
-from botgrpo_cli.judges.verdicts import CodeVerdict, LineBlame, line_blames
+from botgrpo_cli.tasks.react.judges.code import ModelCodeJudge
+from botgrpo_cli.tasks.react.judges.screenshot import ModelScreenJudge
+from botgrpo_cli.tasks.react.judges.verdicts import CodeVerdict
 from botgrpo_cli.tasks.react.render import Probe, Rendered
 from tests.judges.apps import GOOD, PROMPT
 from tests.judges.scripted import scripted, text_of

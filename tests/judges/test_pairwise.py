@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from botgrpo_cli.judges.heuristic_pair import HeuristicPairJudge
 from botgrpo_cli.judges.pairwise import (
     ORDERS,
     App,
@@ -20,6 +19,7 @@ from botgrpo_cli.judges.pairwise import (
     summarise,
 )
 from botgrpo_cli.judges.simulate import Errors
+from botgrpo_cli.tasks.react.judges.heuristic_pair import HeuristicPairJudge
 from botgrpo_cli.tasks.react.render import Probe, Rendered
 from tests.judges.apps import GOOD, HACKS, HI, PROMPT
 from tests.judges.scripted import scripted, text_of
@@ -50,7 +50,7 @@ def first_part(prompt) -> str:
 
 def test_a_judge_that_knows_is_followed_wherever_the_app_stands():
     judge, transport = scripted(by_content("Garden</h1>"))
-    pair = ModelPairJudge(judge, looks=False)
+    pair = ModelPairJudge(judge, shown="sources", prompt="pairwise-sources")
     assert judge_pair(pair, PROMPT, A, B).a_share == 1.0
     assert judge_pair(pair, PROMPT, B, A).a_share == 0.0
     assert len(transport.sent) == 8
@@ -60,7 +60,7 @@ def test_a_judge_that_knows_is_followed_wherever_the_app_stands():
 @pytest.mark.parametrize("always", ["first", "second", "tie"])
 def test_a_judge_that_looks_at_the_position_alone_gives_one_half(always):
     judge, _ = scripted(lambda prompt: {"why": "", "better": always})
-    result = judge_pair(ModelPairJudge(judge, looks=False), PROMPT, A, B)
+    result = judge_pair(ModelPairJudge(judge, shown="sources", prompt="pairwise-sources"), PROMPT, A, B)
     assert result.a_share == 0.5
     rates = summarise([result])
     assert (rates.tie, rates.invalid) == (1.0, 0)
@@ -71,13 +71,13 @@ def test_a_judge_that_looks_at_the_position_alone_gives_one_half(always):
 def test_the_orders_are_a_b_b_a_and_the_rounds_are_different_calls():
     assert ORDERS == ("AB", "BA", "BA", "AB")
     judge, transport = scripted(lambda prompt: {"why": "", "better": "first"})
-    judge_pair(ModelPairJudge(judge, looks=False), PROMPT, A, B)
+    judge_pair(ModelPairJudge(judge, shown="sources", prompt="pairwise-sources"), PROMPT, A, B)
     assert ["hi" in first_part(sent) for sent in transport.sent].count(True) == 2
 
 
 def test_pictures_are_compared_without_sources():
     judge, transport = scripted(lambda prompt: {"why": "", "better": "first"})
-    judge_pair(ModelPairJudge(judge, looks=True), PROMPT, A, B)
+    judge_pair(ModelPairJudge(judge, shown="screenshots", prompt="pairwise-screenshots", looks=True), PROMPT, A, B)
     assert all(text_of(sent).count("[image]") == 2 and "useState" not in text_of(sent) for sent in transport.sent)
     shown = [tuple(part.data for part in sent.parts if not isinstance(part, str)) for sent in transport.sent]
     assert sorted(shown) == sorted([(b"good", b"poor"), (b"poor", b"good")] * 2)
@@ -104,7 +104,7 @@ def test_votes(picks, share):
 
 def test_failed_rounds_leave_the_pair_invalid_and_counted():
     judge, _ = scripted(lambda prompt: {"why": "", "better": "neither"})
-    result = judge_pair(ModelPairJudge(judge, looks=False), PROMPT, A, B)
+    result = judge_pair(ModelPairJudge(judge, shown="sources", prompt="pairwise-sources"), PROMPT, A, B)
     assert result.a_share is None
     rates = summarise([result])
     assert (rates.n, rates.invalid, rates.rate, rates.win) == (0, 1, None, None)
@@ -138,12 +138,15 @@ def test_the_interval_is_over_prompts():
 
 def test_an_app_with_nothing_to_show_loses_without_a_call():
     judge, transport = scripted(lambda prompt: {"why": "", "better": "first"})
-    looking = ModelPairJudge(judge, looks=True)
+    looking = ModelPairJudge(judge, shown="screenshots", prompt="pairwise-screenshots", looks=True)
     blank = App(GOOD, Rendered("blank", screenshot=b"white"))
     assert judge_pair(looking, PROMPT, A, blank).a_share == 1.0
     assert judge_pair(looking, PROMPT, App(None), A).a_share == 0.0
     assert judge_pair(looking, PROMPT, blank, App(None)).a_share == 0.5
-    assert judge_pair(ModelPairJudge(judge, looks=False), PROMPT, A, App(None)).a_share == 1.0
+    assert (
+        judge_pair(ModelPairJudge(judge, shown="sources", prompt="pairwise-sources"), PROMPT, A, App(None)).a_share
+        == 1.0
+    )
     assert transport.sent == []
     assert summarise([judge_pair(looking, PROMPT, A, blank)]).forfeits == 1
 

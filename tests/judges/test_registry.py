@@ -6,20 +6,22 @@ import pytest
 
 from botgrpo_cli.errors import InputError
 from botgrpo_cli.judges import client as client_module
-from botgrpo_cli.judges.code import ModelCodeJudge
-from botgrpo_cli.judges.registry import make_judges, make_pair_judge
-from botgrpo_cli.judges.screenshot import ModelScreenJudge
 from botgrpo_cli.recipe.schema import JudgeConfig, Recipe
+from botgrpo_cli.tasks.react.compare import AppComparison
+from botgrpo_cli.tasks.react.judges.code import ModelCodeJudge
+from botgrpo_cli.tasks.react.judges.registry import make_judges
+from botgrpo_cli.tasks.react.judges.screenshot import ModelScreenJudge
 from botgrpo_cli.tasks.react.render import Probe, Rendered
 from tests.judges.apps import GOOD, PROMPT
 from tests.judges.scripted import scripted
+from tests.recipes import ReactRecipe
 
 PAGE = Rendered("drawn", screenshot=b"png", probe=Probe(text="Garden Plus Reset"))
 
 
 def recipe(code_judge=None, vlm=None, **judge) -> Recipe:
     reward = {"code_judge": code_judge or {}, "vlm": vlm or {}}
-    return Recipe.model_validate({"reward": reward, "judge": judge})
+    return ReactRecipe.model_validate({"reward": reward, "judge": judge})
 
 
 @pytest.mark.parametrize(
@@ -70,6 +72,10 @@ def test_simulated_errors_are_named():
     judges.close()
 
 
+def pair_judge(config: JudgeConfig, shown: str):
+    return AppComparison(recipe()).judge(config, shown, lambda _: None)
+
+
 def use(monkeypatch, judge):
     monkeypatch.setattr(client_module, "make_judge", lambda config, *, say: judge)
 
@@ -91,9 +97,9 @@ def test_a_vlm_mode_needs_a_judge_that_sees_and_a_code_judge_does_not(monkeypatc
     with pytest.raises(InputError, match=r"reward\.vlm\.mode is 'local-1turn', and the judge openai:scripted sees no"):
         make_judges(recipe({}, {"mode": "local-1turn"}, **online))
     with pytest.raises(InputError, match="a blue square was called red"):
-        make_pair_judge(JudgeConfig(**online), looks=True)
+        pair_judge(JudgeConfig(**online), "screenshots")
     assert make_judges(recipe({"weight": 1}, **online)).code is not None
-    assert make_pair_judge(JudgeConfig(**online), looks=False).label == "openai:scripted"
+    assert pair_judge(JudgeConfig(**online), "sources").label == "openai:scripted"
 
 
 def test_the_exact_judge_knows_nothing_of_react():
@@ -102,5 +108,5 @@ def test_the_exact_judge_knows_nothing_of_react():
 
 
 def test_the_pairwise_judge_offline():
-    assert make_pair_judge(JudgeConfig(), looks=True).label == "heuristic"
-    assert make_pair_judge(JudgeConfig(flip=0.1), looks=True).label == "simulated"
+    assert pair_judge(JudgeConfig(), "screenshots").label == "heuristic"
+    assert pair_judge(JudgeConfig(flip=0.1), "screenshots").label == "simulated"

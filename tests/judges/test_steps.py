@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from botgrpo_cli.judges.steps import ModelStepJudge, step_ask
+from botgrpo_cli.tasks.aime.step_judge import ModelStepJudge, step_ask
 from botgrpo_cli.tasks.aime.verdicts import Step, judge_steps
 from tests.judges.server import chat
 

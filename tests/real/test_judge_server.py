@@ -14,17 +14,17 @@ import pytest
 
 from botgrpo_cli.judges.base import Ask, Image
 from botgrpo_cli.judges.client import JudgeClient, make_judge
-from botgrpo_cli.judges.code import code_ask, code_verdict
 from botgrpo_cli.judges.connect import open_transport
 from botgrpo_cli.judges.pairwise import App, ModelPairJudge, judge_pair, share_of
 from botgrpo_cli.judges.probe import square_png
 from botgrpo_cli.judges.settings import resolve
-from botgrpo_cli.judges.steps import ModelStepJudge
 from botgrpo_cli.judges.transport import Fault, Prompt
 from botgrpo_cli.policy.small import DEFAULT, GGUF_FILE, small_folder
 from botgrpo_cli.recipe.schema import JudgeConfig
+from botgrpo_cli.tasks.aime.step_judge import ModelStepJudge
 from botgrpo_cli.tasks.aime.verdicts import VERDICTS, judge_steps
 from botgrpo_cli.tasks.base import Prompt as TaskPrompt
+from botgrpo_cli.tasks.react.judges.code import code_ask, code_verdict
 from botgrpo_cli.tiny import chains
 from tests.judges.asks import SCHEMA, ask
 from tests.judges.conftest import NoWait, no_environment  # noqa: F401
@@ -135,7 +135,7 @@ def test_verdicts_on_the_steps_of_a_solution(judge):
 
 def test_four_rounds_over_a_pair_of_sources(judge):
     apps = [App(f"export default function App() {{\n  return <h1>{word}</h1>;\n}}") for word in ("Timer", "Nothing")]
-    pairs = ModelPairJudge(judge, looks=False)
+    pairs = ModelPairJudge(judge, shown="sources", prompt="pairwise-sources")
     result = judge_pair(pairs, TaskPrompt("p", "A heading that says Timer.", "easy"), *apps)
     assert [each.order for each in result.rounds] == ["AB", "BA", "BA", "AB"]
     assert {each.outcome for each in result.rounds} <= {"ok", "malformed"}

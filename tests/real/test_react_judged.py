@@ -14,6 +14,7 @@ from botgrpo_cli.tasks.base import Attachment, Completion, Scored
 from botgrpo_cli.tasks.react.task import ReactTask
 from tests.judges.apps import APPS, GOOD, HACKS, HI, PROMPT
 from tests.real.react_code import completion
+from tests.recipes import ReactRecipe
 
 pytestmark = pytest.mark.slow
 UNSEEN = ("eslint-disable", "speaks to the judge in a comment")  # tricks that a picture cannot show
@@ -22,7 +23,7 @@ NOT_COMPILING = ("unclosed class name",)
 
 def recipe(code_judge: dict | None = None, vlm: dict | None = None, **judge) -> Recipe:
     reward = {"code_judge": code_judge or {}, "vlm": vlm or {}, "content": {"weight": 0.5}}
-    return Recipe.model_validate({"task": {"timeout": 60}, "reward": reward, "judge": judge})
+    return ReactRecipe.model_validate({"task": {"timeout": 60}, "reward": reward, "judge": judge})
 
 
 def answer(code: str, said: str = "") -> Completion:

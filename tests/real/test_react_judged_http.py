@@ -11,11 +11,11 @@ from contextlib import contextmanager
 import pytest
 
 from botgrpo_cli.errors import InputError, RunError
-from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.tasks.react.task import ReactTask
 from tests.judges.apps import GOOD, HACKS
 from tests.judges.server import Response, Server, behave, chat, error, running
 from tests.real.test_react_judged import answer
+from tests.recipes import ReactRecipe
 
 pytestmark = pytest.mark.slow
 ANSWERS = {
@@ -44,7 +44,7 @@ def judge(request: dict) -> Response:
 def judged(answering: Callable[[dict], Response] = judge, **vlm: object) -> Iterator[tuple[ReactTask, Server]]:
     with running() as server:
         server.answering = answering
-        recipe = Recipe.model_validate(
+        recipe = ReactRecipe.model_validate(
             {
                 "task": {"timeout": 60},
                 "reward": {"code_judge": {"weight": 1}, "vlm": vlm, "spread": {"kind": "none"}},

@@ -8,6 +8,7 @@ from botgrpo_cli.recipe.checks import count_check, prompt_counts
 from botgrpo_cli.recipe.errors import RecipeError
 from botgrpo_cli.recipe.load import load_recipe
 from tests.recipe.helpers import load, problems_of, write
+from tests.recipes import AimeRecipe
 
 # what the file changes of aime_qwen, pieces of the one problem
 TABLE = [
@@ -23,15 +24,21 @@ TABLE = [
     ("reward: {steps: {uncertain: 0.5, incorrect: 0.7}}", ["reward.steps.uncertain: Found 0.7 for incorrect"]),
     ("reward: {steps: {strategy: propagation}}", ["reward.steps.strategy: ", "Did you mean 'error-propagation'?"]),
     ("reward: {steps: {window: 0}}", ["reward.steps.window: Found '0'; expected an integer of at least 1."]),
-    ("reward: {code_judge: {weight: 1}}", ["reward.code_judge.weight: ", "judges React apps"]),
-    ("reward: {vlm: {mode: global}}", ["reward.vlm.mode: ", "judges React apps"]),
+    (
+        "reward: {code_judge: {weight: 1}}",
+        ["reward.code_judge: ", "is of the task 'react' and changes nothing for 'aime'"],
+    ),
+    ("reward: {vlm: {mode: global}}", ["reward.vlm: ", "is of the task 'react' and changes nothing for 'aime'"]),
     (
         "reward: {outcome: {weight: 0}, format: {weight: 0}}\nmethod: {local_weight: 0}",
         ["reward.outcome.weight: Every reward weight is 0"],
     ),
     ("task: {problems: {share: 1.5}}", ["task.problems.share: ", "expected a number from 0 to 1"]),
     ("task: {problems: {sourc: chains}}", ["task.problems.sourc: ", "Did you mean 'source'?"]),
-    ("task: {name: aima}", ["task.name: Found 'aima'; expected react or aime. Did you mean 'aime'?"]),
+    (
+        "task: {name: aima}",
+        ["task.name: Found 'aima'; expected react, aime, a Python file (./mine.py), ", "Did you mean 'aime'?"],
+    ),
 ]
 
 
@@ -52,10 +59,14 @@ def test_fine_together(tmp_path):
         load(write(tmp_path, f"extends: aime_qwen\n{text}"))
 
 
-def test_a_react_recipe_with_the_name_changed_lacks_its_instruction_and_a_judge(tmp_path):
-    instruction, judge = problems_of(write(tmp_path, "extends: react_qwen\ntask: {name: aime}"))
-    assert "task.instruction: " in instruction
+def test_a_recipe_of_another_task_keeps_all_but_task_and_reward_of_what_it_extends(tmp_path):
+    (judge,) = problems_of(write(tmp_path, "extends: react_qwen\ntask: {name: aime}"))
     assert "judge.kind: Found 'heuristic'" in judge
+    path = write(tmp_path, "extends: react_qwen\ntask: {name: aime}\nreward: {steps: {strategy: none}}")
+    loaded = load(path, scale="tiny")
+    assert loaded.recipe.policy.model == "tiny:react-qwen2"
+    assert (loaded.recipe.task, loaded.recipe.reward.outcome.weight) == (AimeRecipe().task, 1.0)
+    assert [note for note in loaded.notes if "are of the task react and are left out; this recipe's is aime" in note]
 
 
 def test_prompts_are_counted_where_that_needs_no_data():

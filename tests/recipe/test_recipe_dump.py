@@ -6,8 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from botgrpo_cli.recipe.load import dump_recipe, load_recipe
-from botgrpo_cli.recipe.schema import LoraConfig, MethodConfig, PolicyConfig, Recipe, SamplingConfig, TaskConfig
+from botgrpo_cli.recipe.schema import LoraConfig, MethodConfig, PolicyConfig, Recipe, SamplingConfig
+from botgrpo_cli.tasks.react.keys import TaskConfig
 from tests.recipe.helpers import load, problems_of, write
+from tests.recipes import ReactRecipe
 
 texts = st.one_of(
     st.text(max_size=80),
@@ -23,7 +25,7 @@ numbers = st.floats(min_value=0, max_value=1, exclude_min=True, allow_nan=False)
 def recipes(draw: st.DrawFn) -> Recipe:
     lora = draw(st.none() | st.builds(LoraConfig, alpha=numbers, targets=st.lists(texts, min_size=1, max_size=3)))
     tau = draw(st.floats(min_value=0, max_value=5, exclude_min=True))
-    return Recipe(
+    return ReactRecipe(
         name=draw(texts),
         scale=draw(st.sampled_from(["paper", "small", "tiny"])),
         task=TaskConfig(instruction=draw(texts) + "{brief}" + draw(texts)),

@@ -7,8 +7,8 @@ import pytest
 from botgrpo_cli.errors import InputError
 from botgrpo_cli.recipe.checks import check_counts
 from botgrpo_cli.recipe.errors import RecipeError
-from botgrpo_cli.recipe.schema import Recipe
 from tests.recipe.helpers import load, problems_of, write
+from tests.recipes import ReactRecipe
 
 # text of the file, pieces of the one problem
 TABLE = [
@@ -201,8 +201,8 @@ def test_prompt_counts_are_checked_with_the_others(tmp_path):
 
 
 def test_check_counts_alone():
-    check_counts(Recipe(), train=8, held_out=96)
+    check_counts(ReactRecipe(), train=8, held_out=96)
     with pytest.raises(RecipeError, match=r"evaluation.prompts: Found 96; .* has 95 held-out prompts"):
-        check_counts(Recipe(), train=8, held_out=95)
+        check_counts(ReactRecipe(), train=8, held_out=95)
     with pytest.raises(RecipeError, match="'briefs' has no training prompts"):
-        check_counts(Recipe(), train=0, held_out=96)
+        check_counts(ReactRecipe(), train=0, held_out=96)

@@ -10,18 +10,23 @@ import yaml
 from pydantic_core import PydanticUndefined
 
 from botgrpo_cli.recipe.load import load_recipe
-from botgrpo_cli.recipe.schema import Recipe, RecipeFileKeys
+from botgrpo_cli.recipe.schema import RecipeFileKeys, schema_of
 from botgrpo_cli.recipe.shipped import scale_file, shipped_dir, shipped_names
 from botgrpo_cli.recipe.typed import dotted_keys, expected, field_at
 from botgrpo_cli.recipe.yaml_strict import Mapping, Scalar, read_yaml
+from botgrpo_cli.tasks.aime.task import AimeTask
+from botgrpo_cli.tasks.react.task import ReactTask
 from tests.recipe.helpers import load, write
+from tests.recipes import AimeRecipe, ReactRecipe
 
+REACT, AIME = (schema_of(task.keys, task.rewards).file for task in (ReactTask, AimeTask))
 FILES = [
     path
     for path in sorted(shipped_dir().rglob("*.yaml"))
     if path.parent.name not in ("studies", "sweeps", "accelerate")
 ]
-KEYS = [key for key in dotted_keys(Recipe) if key != "name"]  # the name is that of the file
+# Of both tasks; the name is that of the file.
+KEYS = list(dict.fromkeys(key for recipe in (ReactRecipe, AimeRecipe) for key in dotted_keys(recipe) if key != "name"))
 
 
 def walk(tree: Mapping, prefix: str = ""):
@@ -77,12 +82,12 @@ def test_a_comment_above_every_key(path):
         if isinstance(node, Mapping):
             assert parts[0] == "section" or known == "policy.lora"
         if known and parts[0] != "section":
-            check_bracket(f"{path.name}:{line}: {key}", known, parts)
+            check_bracket(f"{path.name}:{line}: {key}", AIME if path.name.startswith("aime") else REACT, known, parts)
 
 
-def check_bracket(place: str, key: str, parts: list[str]) -> None:
+def check_bracket(place: str, schema: type[RecipeFileKeys], key: str, parts: list[str]) -> None:
     """What the bracket says of type and default is what the schema says."""
-    info = field_at(RecipeFileKeys, key.split("."))
+    info = field_at(schema, key.split("."))
     assert parts[0] == expected(info), place
     default = next(part for part in parts if "default" in part)
     if info.default is PydanticUndefined:

@@ -159,7 +159,12 @@ BAD = [
     (f"method: {BOT}", "sampling: {group_size: 5}", "training.micro_batch", "Found 4, which does not divide"),
     ("baseline: grpo", "baseline: gpro", "6: baseline", "Found 'gpro'; expected an arm .*Did you mean 'grpo'"),
     (METRICS, "metrics: [compil_rate]", "4: metrics", "the task react does not log.*Did you mean 'compile_rate'"),
-    (METRICS, "metrics: [blank_rate]", "4: metrics", "the arm bot-grpo needs reward.vlm.measure: true"),
+    (
+        METRICS,
+        "metrics: [blank_rate]",
+        "4: metrics",
+        "in the arm bot-grpo: it is logged only where pages are drawn, which needs reward.vlm.measure: true",
+    ),
     (METRICS, "metrics: []", "4: metrics", r"Found \[\]; expected different names"),
     ("[0.2, 0.5]", "[50]", "5: thresholds", r"Found \[50.0\]; expected shares above 0, at most 1"),
     ("baseline: grpo", "seeds: [0, 0]", "6: seeds", r"Found \[0, 0\]; expected different integers"),

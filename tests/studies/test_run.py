@@ -56,7 +56,7 @@ def test_a_study_leaves_its_runs_and_tables(whole):
         assert (finished.folder / "held_out.csv").is_file()
         assert list_checkpoints(finished.folder)[-1].step == 12
     first = (outcome.folder / "bot-grpo-seed0/metrics.csv").read_text().splitlines()[1]
-    assert first.startswith("bot-grpo-seed0,letters,bot-grpo,react,")
+    assert first.startswith("bot-grpo-seed0,letters,bot-grpo,letters,")
 
 
 def test_doing_it_again_starts_nothing(whole):

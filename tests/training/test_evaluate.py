@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 from botgrpo_cli.app import app
 from botgrpo_cli.errors import InputError
 from botgrpo_cli.recipe.load import dump_recipe, load_recipe
-from botgrpo_cli.training.evaluate import find_file, find_subject, recipe_for, without_step_judge
+from botgrpo_cli.tasks.aime.task import AimeTask
+from botgrpo_cli.tasks.registry import task_of
+from botgrpo_cli.training.evaluate import find_file, find_subject, recipe_for
 from tests.recipe.helpers import plenty
 
 
@@ -44,12 +46,12 @@ def test_a_bare_model_is_evaluated_at_the_scale_that_its_name_tells():
 
 def test_an_evaluation_needs_no_model_that_judges_steps():
     paper = load_recipe("aime_qwen", counts=plenty).recipe
-    assert without_step_judge(paper).reward.steps.strategy == "none"
+    assert AimeTask.for_evaluation(paper).reward.steps.strategy == "none"
     measured = load_recipe("aime_qwen", sets=["reward.steps.measure=true"], counts=plenty).recipe
-    assert without_step_judge(measured) == measured
+    assert AimeTask.for_evaluation(measured) == measured
     for name, scale in (("aime_qwen", "tiny"), ("react_qwen", None)):
         recipe = load_recipe(name, scale=scale, counts=plenty).recipe
-        assert without_step_judge(recipe) == recipe
+        assert task_of(recipe).for_evaluation(recipe) == recipe
 
 
 def test_a_file_is_scored_by_the_recipe_of_its_run_unless_another_is_named(tmp_path):

@@ -9,12 +9,13 @@ from botgrpo_cli.policy.decode import choose_decoder
 from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.records.schema import RunLabels
 from botgrpo_cli.records.write import RunWriter
-from botgrpo_cli.tasks.base import Completion, Prompt, Scored
+from botgrpo_cli.tasks.base import Completion, Prompt, Scored, Task
 from botgrpo_cli.training.loop import Trainer
 from tests.conftest import make_policy
+from tests.recipes import ReactRecipe
 
 
-class LetterTask:
+class LetterTask(Task):
     """Reward: share of bytes that are 'a'. Local: -1 on every token that holds another byte. A step is three tokens."""
 
     name = "letters"
@@ -35,18 +36,6 @@ class LetterTask:
         steps = [t // 3 for t in range(len(local))]
         future.set_result(Scored(share, local, {"letters": share}, metrics, {"text": completion.text}, steps))
         return future
-
-    def versions(self):
-        return {}
-
-    def counters(self):
-        return {}
-
-    def provenance(self):
-        return {"heuristic": [], "simulated": []}
-
-    def close(self):
-        """Holds nothing open."""
 
 
 class Log:
@@ -77,7 +66,7 @@ def make_recipe(**changes) -> Recipe:
     for dotted, value in changes.items():
         section, key = dotted.split("__")
         base.setdefault(section, {})[key] = value
-    return Recipe.model_validate(base)
+    return ReactRecipe.model_validate(base)
 
 
 def make_trainer(folder, recipe=None, *, policy=None, writer=None, task=None) -> Trainer:

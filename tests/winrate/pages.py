@@ -7,8 +7,8 @@ from typing import Any
 from botgrpo_cli.judges.pairwise import App, PairResult, Round
 from botgrpo_cli.tasks.base import Prompt
 from botgrpo_cli.tasks.react.render import Rendered
+from botgrpo_cli.winrate.contender import Entry
 from botgrpo_cli.winrate.contest import Pair
-from botgrpo_cli.winrate.sides import Entry
 
 PICTURE = b"\x89PNG one"
 
@@ -27,7 +27,7 @@ class StandIn:
     def has(self, prompt):
         return prompt in self._files
 
-    def briefs(self):
+    def prompts(self):
         return [Prompt(name, f"Brief {name}", "easy") for name in self._prompts]
 
     def entries(self, prompts, step, tick):

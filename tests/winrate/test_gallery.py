@@ -46,7 +46,7 @@ def test_who_has_nothing_to_show_says_why():
 
 
 class Judge:
-    looks, label = True, "heuristic"
+    looks, shown, label = True, "screenshots", "heuristic"
 
 
 def rows(*results, steps=(None, None), a="bot-grpo", b="grpo"):

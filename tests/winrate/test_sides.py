@@ -6,16 +6,18 @@ from botgrpo_cli.errors import InputError
 from botgrpo_cli.futures import ready
 from botgrpo_cli.judges.pairwise import Choice
 from botgrpo_cli.tasks.base import Scored
+from botgrpo_cli.tasks.react.compare import AppComparison
 from botgrpo_cli.winrate import run as library
-from botgrpo_cli.winrate.sides import FolderSide, entry_of, find_sides, shared_prompts, shared_steps
+from botgrpo_cli.winrate.sides import FolderSide, find_sides, shared_prompts, shared_steps
 from botgrpo_cli.winrate.tables import read_table
+from tests.recipes import ReactRecipe
 from tests.winrate.pages import StandIn
 
 
 class Constant:
     """A judge of sources that says the same whatever it is shown, or what `knows` finds better."""
 
-    looks, label = False, "constant"
+    looks, shown, label = False, "sources", "constant"
 
     def __init__(self, pick=None, knows=None):
         self.pick, self.knows, self.asked = pick, knows, []
@@ -144,10 +146,11 @@ def scored(compiled, code="x", messages=()):
 
 
 def test_what_does_not_compile_says_why():
-    assert entry_of(scored(True)).code == "x"
-    broken = entry_of(scored(False, messages=["Expected )"]))
+    entry = AppComparison(ReactRecipe()).entry
+    assert entry(scored(True)).code == "x"
+    broken = entry(scored(False, messages=["Expected )"]))
     assert (broken.code, broken.source, broken.problem) == (None, "x", "It does not compile: Expected )")
-    assert entry_of(scored(False, code=None)).problem == "There is no code block in the answer."
+    assert entry(scored(False, code=None)).problem == "There is no code block in the answer."
 
 
 def test_a_folder_that_holds_something_else_is_left_alone(tmp_path):

@@ -12,8 +12,8 @@ from pathlib import Path
 from botgrpo_cli.errors import InputError, nearest
 from botgrpo_cli.tasks.aime.gold import parse_gold
 from botgrpo_cli.tasks.aime.hub import PRESETS, load_hub
-from botgrpo_cli.tasks.tables import READERS, Row, Table, read_table
 from botgrpo_cli.tasks.base import Prompt
+from botgrpo_cli.tasks.tables import READERS, Row, Table, read_table
 
 PROBLEM_COLUMNS = ("problem", "question", "prompt", "problem_text", "input")
 ANSWER_COLUMNS = ("answer", "final_answer", "expected_answer", "gold", "ground_truth", "target", "solution")

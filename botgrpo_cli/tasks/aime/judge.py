@@ -8,10 +8,10 @@ from typing import Any
 
 from botgrpo_cli.errors import InputError
 from botgrpo_cli.judges.base import Judge
-from botgrpo_cli.judges.exact import ExactStepJudge
 from botgrpo_cli.judges.settings import ONLINE, resolve
 from botgrpo_cli.judges.simulate import Errors
 from botgrpo_cli.recipe.schema import Recipe
+from botgrpo_cli.tasks.aime.exact import ExactStepJudge
 from botgrpo_cli.tasks.aime.sources import GENERATED
 from botgrpo_cli.tasks.aime.verdicts import AskSteps
 
@@ -75,7 +75,7 @@ def make_step_judge(recipe: Recipe, say: Say = lambda _: None) -> StepJudge | No
     check_judge(recipe)
     if asks_a_server(recipe):
         from botgrpo_cli.judges.client import make_judge
-        from botgrpo_cli.judges.steps import ModelStepJudge
+        from botgrpo_cli.tasks.aime.step_judge import ModelStepJudge
 
         client = make_judge(recipe.judge, say=say)
         return StepJudge(ModelStepJudge(client).about, client.label, client)

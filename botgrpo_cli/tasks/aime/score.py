@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from botgrpo_cli.recipe.rewards import RewardConfig
 from botgrpo_cli.rewards.stack import weighted_sum
-from botgrpo_cli.tasks.aime.answer import Grade, Status, last_box
 from botgrpo_cli.rewards.steps import Steps
+from botgrpo_cli.tasks.aime.answer import Grade, Status, last_box
+from botgrpo_cli.tasks.aime.keys import RewardConfig
 from botgrpo_cli.tasks.aime.verdicts import Judged, Verdict
 from botgrpo_cli.tasks.base import Completion, Scored
 

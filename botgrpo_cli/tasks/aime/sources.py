@@ -8,12 +8,12 @@ from importlib.metadata import version
 from typing import Literal
 
 from botgrpo_cli.errors import InputError, nearest
-from botgrpo_cli.recipe.schema import ProblemsConfig
 from botgrpo_cli.tasks.aime import words
 from botgrpo_cli.tasks.aime.data import Loaded, Problem, collect, load_problems, split_problems, without
-from botgrpo_cli.tasks.tables import table_of
+from botgrpo_cli.tasks.aime.keys import ProblemsConfig
 from botgrpo_cli.tasks.aime.verdicts import Verdict
 from botgrpo_cli.tasks.base import Prompt, Split
+from botgrpo_cli.tasks.tables import table_of
 from botgrpo_cli.tiny import chains
 
 GYM = "reasoning-gym:"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -12,26 +12,93 @@ from typing import Any
 from botgrpo_cli.futures import ready, then, worded
 from botgrpo_cli.recipe.checks import check_counts
 from botgrpo_cli.recipe.schema import Recipe
+from botgrpo_cli.rewards.steps import MOST_STEPS, step_texts, steps_and_tokens
+from botgrpo_cli.tasks.aime import checks
 from botgrpo_cli.tasks.aime.answer import grade
-from botgrpo_cli.tasks.aime.judge import make_step_judge
+from botgrpo_cli.tasks.aime.data import ANSWER_COLUMNS, Problem, text_key
+from botgrpo_cli.tasks.aime.gold import parse_gold
+from botgrpo_cli.tasks.aime.judge import check_judge, make_step_judge
+from botgrpo_cli.tasks.aime.keys import RewardConfig, TaskConfig
 from botgrpo_cli.tasks.aime.score import Facts, score
-from botgrpo_cli.tasks.aime.sources import GENERATED, ProblemSet, load_set
-from botgrpo_cli.rewards.steps import step_texts, steps_and_tokens
+from botgrpo_cli.tasks.aime.sources import GENERATED, ProblemSet, known_counts, load_set
 from botgrpo_cli.tasks.aime.verdicts import Judged, judge_steps
-from botgrpo_cli.tasks.base import Completion, Prompt, Scored, Split
+from botgrpo_cli.tasks.base import Clash, Completion, Prompt, Say, Scored, Split, Task
 from botgrpo_cli.tiny.chains import Chain
 
 
-class AimeTask:
-    """Implements `tasks.base.Task`.
-
-    Probes the step judge at once and raises InputError when it can't be called; problems are loaded when they are asked
-    for first. Grading and exact judging take about a tenth of a millisecond a step and are done in the thread that
-    submits; a model judge is waited for elsewhere. Futures of `submit` raise RunError when the judge is out of reach.
+class AimeTask(Task):
+    """Probes the step judge at once and raises InputError when it can't be called; problems are loaded when they are
+    asked for first. Grading and exact judging take about a tenth of a millisecond a step and are done in the thread
+    that submits; a model judge is waited for elsewhere. Futures of `submit` raise RunError when the judge is out of
+    reach.
     """
 
     name = "aime"
     headline = "solved"
+    keys, rewards = TaskConfig, RewardConfig
+    prompt_keys = ("problems",)
+    pass_at = (1, 2, 4)  # paper
+    answer_columns = ANSWER_COLUMNS
+
+    @classmethod
+    def clashes(cls, recipe: Recipe) -> Iterator[Clash]:
+        return checks.clashes(recipe)
+
+    @classmethod
+    def prompt_set(cls, recipe: Recipe) -> tuple[str, str]:
+        return "task.problems.source", recipe.task.problems.source
+
+    @classmethod
+    def counts(cls, recipe: Recipe) -> tuple[int, int] | None:
+        return known_counts(recipe.task.problems)
+
+    @classmethod
+    def require(cls, recipe: Recipe) -> None:
+        check_judge(recipe)
+
+    @classmethod
+    def for_evaluation(cls, recipe: Recipe) -> Recipe:
+        """Without a model that judges steps, unless it is to measure them: so an evaluation needs no server."""
+        steps = recipe.reward.steps
+        if recipe.judge.kind == "exact" or steps.measure:
+            return recipe
+        reward = recipe.reward.model_copy(update={"steps": steps.model_copy(update={"strategy": "none"})})
+        return recipe.model_copy(update={"reward": reward})
+
+    @classmethod
+    def metrics(cls, recipe: Recipe) -> tuple[str, ...]:
+        statuses = (f"status_{name}" for name in ("no_box", "unclosed", "not_int", "multi"))
+        passed = (f"pass@{k}" for k in (1, 2, 4, 8))
+        terms = (f"term_{name}" for name in ("outcome", "format", "steps"))
+        return ("solved", "parsed_rate", *statuses, "step_score", "first_error", "steps", *passed, *terms)
+
+    @classmethod
+    def needs(cls, recipe: Recipe) -> Iterator[str]:
+        if recipe.reward.steps.on:
+            yield f"a step judge ({recipe.judge.kind})"
+
+    @classmethod
+    def asks(cls, recipe: Recipe) -> dict[str, int]:
+        """About as many windows as a solution has, under error propagation up to the first error."""
+        steps = recipe.reward.steps
+        return {"reward.steps": -(-MOST_STEPS // steps.window)} if steps.on else {}
+
+    @classmethod
+    def asks_held_out(cls, recipe: Recipe) -> bool:
+        return recipe.reward.steps.measure
+
+    @classmethod
+    def own_prompt(cls, text: str, answer: str) -> Prompt:
+        """Its id is that of the same problem in a data set."""
+        return Problem(text_key(text), "", text, parse_gold(answer), "medium").prompt
+
+    @classmethod
+    def same_text(cls, text: str) -> str:
+        return text_key(text)
+
+    @classmethod
+    def start(cls, recipe: Recipe, say: Say) -> AimeTask:
+        return cls(recipe, say)
 
     def __init__(self, recipe: Recipe, progress: Callable[[str], None] | None = None) -> None:
         self._say = progress or (lambda _: None)
@@ -130,9 +197,3 @@ class AimeTask:
     def close(self) -> None:
         """Ends the judge; samples still waiting raise RunError. Safe to call twice."""
         self._opened.close()
-
-    def __enter__(self) -> AimeTask:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

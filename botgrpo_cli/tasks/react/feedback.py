@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from botgrpo_cli.judges.verdicts import CodeVerdict, LineBlame, ScreenVerdict
-from botgrpo_cli.recipe.rewards import RewardConfig
+from botgrpo_cli.judges.blames import LineBlame
 from botgrpo_cli.tasks.base import Attachment
+from botgrpo_cli.tasks.react.judges.verdicts import CodeVerdict, ScreenVerdict
+from botgrpo_cli.tasks.react.keys import RewardConfig
 
 if TYPE_CHECKING:
     from botgrpo_cli.tasks.react.render import Rendered

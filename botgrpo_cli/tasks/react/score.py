@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from botgrpo_cli.recipe.rewards import RewardConfig
 from botgrpo_cli.rewards.spans import line_of_token
 from botgrpo_cli.rewards.spread import spread
 from botgrpo_cli.rewards.stack import weighted_sum
 from botgrpo_cli.tasks.base import Completion, Scored
 from botgrpo_cli.tasks.react.extract import MAX_CODE_BYTES, Extracted
 from botgrpo_cli.tasks.react.feedback import Feedback, judge_blames, judge_detail, judge_metrics, judge_terms
+from botgrpo_cli.tasks.react.keys import RewardConfig
 from botgrpo_cli.tasks.react.workers import CheckResult, Diagnostic
 
 TERMS = ("format", "clean_lines", "compile", "lint", "content")
+FACTS = ("compile_rate", "lint_clean_rate", "lint_errors", "lint_warnings")  # what a study may be about, of the metrics
 WARNING_COST = 0.3  # of an error, in the lint term
 # Code that breaks off has its only error at its end. Counted in full, its clean lines would pay better than finishing
 # with a mistake; with format 0 as well, the terms of a broken-off answer stay below those of any finished one.

@@ -2,52 +2,124 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from botgrpo_cli.errors import InputError
 from botgrpo_cli.futures import Once, ready, then, worded
-from botgrpo_cli.judges.registry import make_judges
-from botgrpo_cli.judges.verdicts import CodeVerdict, ScreenVerdict
 from botgrpo_cli.recipe.schema import Recipe
-from botgrpo_cli.tasks.base import Completion, Prompt, Scored, Split
+from botgrpo_cli.tasks.base import Clash, Completion, Prompt, Say, Scored, Split, Task
+from botgrpo_cli.tasks.needs import Finding, Part
+from botgrpo_cli.tasks.react import checks
 from botgrpo_cli.tasks.react.content import content_share
 from botgrpo_cli.tasks.react.extract import Extracted, extract
 from botgrpo_cli.tasks.react.feedback import Feedback
+from botgrpo_cli.tasks.react.judges.registry import make_judges
+from botgrpo_cli.tasks.react.judges.verdicts import CodeVerdict, ScreenVerdict
+from botgrpo_cli.tasks.react.keys import RewardConfig, TaskConfig
 from botgrpo_cli.tasks.react.prompts import load_prompts
-from botgrpo_cli.tasks.react.score import score
+from botgrpo_cli.tasks.react.score import FACTS, TERMS, score
 from botgrpo_cli.tasks.react.toolchain import toolchain_versions
 from botgrpo_cli.tasks.react.workers import CheckResult, Diagnostic, ReactChecker
 
 if TYPE_CHECKING:
+    from botgrpo_cli.judges.base import Judge, Reply
+    from botgrpo_cli.tasks.react.compare import AppComparison
     from botgrpo_cli.tasks.react.render import ReactRenderer, Rendered
 
+RENDERED = ("blank_rate", "hollow_rate")  # metrics of pages
 REMEMBERED = 1024  # verdicts; the rollouts of a group often hold the same code
 Seen = tuple["Rendered | None", ScreenVerdict | None]
 
 
-class ReactTask:
-    """Implements `tasks.base.Task`.
-
-    Installs the toolchain if need be (`progress` gets a sentence or two) and starts the workers at once, so that
+class ReactTask(Task):
+    """Installs the toolchain if need be (`progress` gets a sentence or two) and starts the workers at once, so that
     they boot while the policy loads. Judges are probed, and a browser started, only when the recipe wants them. Raises
-    InputError when something of that is not possible or the instruction has no `{brief}`. Futures of `submit` raise
+    InputError when something of that is not possible. Futures of `submit` raise
     RunError when the tools are broken or the judge is out of reach.
     """
 
     name = "react"
     headline = "compile_rate"
+    keys, rewards = TaskConfig, RewardConfig
+    free_keys = ("workers",)
+    prompt_keys = ("prompts",)
+
+    @classmethod
+    def clashes(cls, recipe: Recipe) -> Iterator[Clash]:
+        return checks.clashes(recipe)
+
+    @classmethod
+    def prompt_set(cls, recipe: Recipe) -> tuple[str, str]:
+        return "task.prompts", recipe.task.prompts
+
+    @classmethod
+    def counts(cls, recipe: Recipe) -> tuple[int, int]:
+        return checks.prompt_counts(recipe.task.prompts)
+
+    @classmethod
+    def metrics(cls, recipe: Recipe) -> tuple[str, ...]:
+        judged = (f"judge_{name}_score" for name in ("code", "vlm"))
+        terms = (f"term_{name}" for name in (*TERMS, "code_judge", "vlm"))
+        return (*FACTS, *RENDERED, *judged, *terms)
+
+    @classmethod
+    def why_not(cls, recipe: Recipe, metric: str) -> str:
+        if metric in RENDERED and not recipe.reward.vlm.rendered:
+            return "it is logged only where pages are drawn, which needs reward.vlm.measure: true"
+        return ""
+
+    @classmethod
+    def needs(cls, recipe: Recipe) -> Iterator[str]:
+        yield "Node"
+        if recipe.reward.vlm.rendered:
+            yield "Chromium"
+        if cls.asks(recipe):
+            yield f"a judge ({recipe.judge.kind})"
+
+    @classmethod
+    def asks(cls, recipe: Recipe) -> dict[str, int]:
+        """The screenshot judge is asked only for code that compiles and shows something."""
+        vlm, each = recipe.reward.vlm, {}
+        if recipe.reward.code_judge.on:
+            each["reward.code_judge"] = 1
+        if vlm.judged:
+            each["reward.vlm"] = 2 if vlm.mode == "local-2turn" else 1
+        return each
+
+    @classmethod
+    def sample(cls, judge: Judge) -> tuple[Reply, str]:
+        from botgrpo_cli.tasks.react.judges.sample import ask_sample
+
+        return ask_sample(judge)
+
+    @classmethod
+    def findings(cls) -> Iterator[Finding]:
+        from botgrpo_cli.tasks.react.toolchain import findings
+
+        return findings()
+
+    @classmethod
+    def parts(cls) -> Iterator[Part]:
+        from botgrpo_cli.tasks.react.toolchain import ensure_toolchain
+
+        yield Part("react", "The compiler and the linter of the React task", ensure_toolchain)
+
+    @classmethod
+    def comparison(cls, recipe: Recipe) -> AppComparison:
+        from botgrpo_cli.tasks.react.compare import AppComparison
+
+        return AppComparison(recipe)
+
+    @classmethod
+    def start(cls, recipe: Recipe, say: Say) -> ReactTask:
+        say("Starting the compiler and the linter.")
+        return cls(recipe, say)
 
     def __init__(self, recipe: Recipe, progress: Callable[[str], None] | None = None) -> None:
         self._task, self._reward = recipe.task, recipe.reward
-        if "{brief}" not in self._task.instruction:
-            raise InputError(
-                "task.instruction does not contain '{brief}', the place for the text of a prompt: every prompt would "
-                "be the same."
-            )
         with ExitStack() as opened:  # what is open already is closed again when the next one fails
             self._judges = make_judges(recipe, progress or (lambda _: None))
             opened.callback(self._judges.close)
@@ -146,9 +218,3 @@ class ReactTask:
     def close(self) -> None:
         """Ends workers, browser and judges; samples still waiting raise RunError. Safe to call twice."""
         self._opened.close()
-
-    def __enter__(self) -> ReactTask:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

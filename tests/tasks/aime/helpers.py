@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.tasks.base import Completion, Prompt
+from tests.recipes import AimeRecipe
 
 PROBLEM = Prompt("p", "Find x.", "medium", ("42",))
 
@@ -17,7 +18,7 @@ def recipe(source: str = "chains", **sections: dict) -> Recipe:
     }
     for section, keys in sections.items():
         base[section] = base.get(section, {}) | keys
-    return Recipe.model_validate(base)
+    return AimeRecipe.model_validate(base)
 
 
 def completion(text: str, prompt: Prompt = PROBLEM, *, finished: bool = True) -> Completion:

@@ -12,7 +12,7 @@ from botgrpo_cli.errors import InputError, RunError
 from botgrpo_cli.recipe.load import load_recipe
 from botgrpo_cli.tasks.aime.judge import check_judge, make_step_judge
 from botgrpo_cli.tasks.aime.task import AimeTask
-from botgrpo_cli.tasks.registry import check_task
+from botgrpo_cli.tasks.registry import task_of
 from tests.judges.server import chat, error
 from tests.recipe.helpers import plenty
 from tests.tasks.aime.helpers import PROBLEM, completion, recipe
@@ -148,13 +148,16 @@ def test_closing_fails_what_waits_with_words(server, task_for):
 
 def test_without_an_address_the_recipe_loads_and_the_run_is_refused_before_anything_is_loaded():
     paper = load_recipe("aime_qwen", counts=plenty).recipe
-    for check in (check_task, check_judge, make_step_judge):
+    for check in (AimeTask.require, check_judge, make_step_judge):
         with pytest.raises(InputError, match=r"judge.url: Found nothing, and the variable BOTGRPO_JUDGE_URL") as caught:
             check(paper)
         assert "judge.model: Found nothing" in str(caught.value)
-    check_task(load_recipe("aime_qwen", scale="tiny", counts=plenty).recipe)
-    check_task(load_recipe("aime_qwen", sets=["reward.steps.strategy=none"], counts=plenty).recipe)
-    check_task(load_recipe("react_qwen", counts=plenty).recipe)
+    for each in (
+        load_recipe("aime_qwen", scale="tiny", counts=plenty).recipe,
+        load_recipe("aime_qwen", sets=["reward.steps.strategy=none"], counts=plenty).recipe,
+        load_recipe("react_qwen", counts=plenty).recipe,
+    ):
+        task_of(each).require(each)
 
 
 def test_an_address_that_is_wrong_is_a_problem_of_the_recipe():

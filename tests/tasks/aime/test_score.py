@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from botgrpo_cli.recipe.load import load_recipe
-from botgrpo_cli.recipe.rewards import RewardConfig, TermConfig
+from botgrpo_cli.recipe.section import TermConfig
 from botgrpo_cli.recipe.shipped import shipped_names
-from botgrpo_cli.tasks.aime.answer import grade
-from botgrpo_cli.tasks.aime.score import Facts, first_error, score
 from botgrpo_cli.rewards.steps import step_texts, steps_and_tokens
+from botgrpo_cli.tasks.aime.answer import grade
+from botgrpo_cli.tasks.aime.keys import RewardConfig
+from botgrpo_cli.tasks.aime.score import Facts, first_error, score
 from botgrpo_cli.tasks.aime.verdicts import Judged, step_scores
 from botgrpo_cli.training.rollouts import facts
 from tests.recipe.helpers import plenty

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from botgrpo_cli.errors import InputError
-from botgrpo_cli.recipe.schema import ProblemsConfig
+from botgrpo_cli.tasks.aime.keys import ProblemsConfig
 from botgrpo_cli.tasks.aime.sources import GENERATED, known_counts, load_set
 from botgrpo_cli.tasks.aime.task import AimeTask
 from tests.tasks.aime.helpers import completion, recipe

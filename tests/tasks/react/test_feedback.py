@@ -6,11 +6,12 @@ import math
 
 import pytest
 
-from botgrpo_cli.judges.verdicts import CodeVerdict, LineBlame, ScreenVerdict
-from botgrpo_cli.recipe.rewards import RewardConfig
+from botgrpo_cli.judges.blames import LineBlame
 from botgrpo_cli.tasks.base import Attachment, Completion, Prompt
 from botgrpo_cli.tasks.react.extract import extract
 from botgrpo_cli.tasks.react.feedback import HOLLOW, Feedback
+from botgrpo_cli.tasks.react.judges.verdicts import CodeVerdict, ScreenVerdict
+from botgrpo_cli.tasks.react.keys import RewardConfig
 from botgrpo_cli.tasks.react.render import Rendered
 from botgrpo_cli.tasks.react.score import TERMS, score
 from botgrpo_cli.tasks.react.workers import CheckResult, Diagnostic

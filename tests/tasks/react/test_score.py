@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from botgrpo_cli.recipe.rewards import LocalConfig, RewardConfig, SpreadConfig, TermConfig
+from botgrpo_cli.recipe.section import SpreadConfig, TermConfig
 from botgrpo_cli.tasks.base import Completion, Prompt
 from botgrpo_cli.tasks.react.extract import extract
+from botgrpo_cli.tasks.react.keys import LocalConfig, RewardConfig
 from botgrpo_cli.tasks.react.score import score
 from botgrpo_cli.tasks.react.workers import CheckResult, Diagnostic
 

@@ -10,13 +10,14 @@ import re
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING
 
-from botgrpo_cli.judges.heuristic_faults import FATAL, faults, visible_code
-from botgrpo_cli.judges.heuristic_source import HEADINGS, Fault, Reading
+from botgrpo_cli.judges.blames import MAX_LINES, TOP, LineBlame
 from botgrpo_cli.judges.simulate import EXACT, Errors
-from botgrpo_cli.judges.verdicts import MAX_LINES, TOP, CodeVerdict, LineBlame, code_score
 from botgrpo_cli.tasks.base import Prompt
 from botgrpo_cli.tasks.react.content import content_share
 from botgrpo_cli.tasks.react.jsx import scan
+from botgrpo_cli.tasks.react.judges.heuristic_faults import FATAL, faults, visible_code
+from botgrpo_cli.tasks.react.judges.heuristic_source import HEADINGS, Fault, Reading
+from botgrpo_cli.tasks.react.judges.verdicts import CodeVerdict, code_score
 from botgrpo_cli.tasks.react.prompts import normalise
 
 if TYPE_CHECKING:

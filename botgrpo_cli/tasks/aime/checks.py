@@ -1,16 +1,30 @@
-"""Checks of recipes for the task aime that need more than one key. Each says what would fit."""
+"""What the keys of a recipe for this task can't mean together. Each says what would fit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from botgrpo_cli.judges.settings import ONLINE, problems
+from botgrpo_cli.judges.simulate import SIMULATED
 from botgrpo_cli.recipe.schema import Recipe
+from botgrpo_cli.recipe.yaml_strict import quote
+from botgrpo_cli.tasks.base import Clash
 
-Finding = tuple[tuple[str, ...], str]  # as in `checks.py`
 CHAINS = ("chains", "words")  # sources whose steps the exact judge can check
 
 
-def _signal(recipe: Recipe) -> Iterator[Finding]:
+def clashes(recipe: Recipe) -> Iterator[Clash]:
+    for check in (_instruction, _signal, _values, _judge, _errors):
+        yield from check(recipe)
+
+
+def _instruction(recipe: Recipe) -> Iterator[Clash]:
+    if "{problem}" not in recipe.task.instruction:
+        text = f"Found {quote(recipe.task.instruction)}; expected a text with {{problem}}, the place of the prompt."
+        yield ("task.instruction", "task.name"), text
+
+
+def _signal(recipe: Recipe) -> Iterator[Clash]:
     reward = recipe.reward
     local = recipe.method.local_weight > 0 and reward.steps.on
     if reward.outcome.weight == 0 and reward.format.weight == 0 and not local:
@@ -18,7 +32,7 @@ def _signal(recipe: Recipe) -> Iterator[Finding]:
         yield keys, "Every reward weight is 0, so nothing can be learnt; expected at least one above 0."
 
 
-def _values(recipe: Recipe) -> Iterator[Finding]:
+def _values(recipe: Recipe) -> Iterator[Clash]:
     steps = recipe.reward.steps
     if not steps.incorrect <= steps.uncertain <= steps.correct:
         text = f"Found {steps.incorrect:g} for incorrect, {steps.uncertain:g} for uncertain, {steps.correct:g} for "
@@ -28,11 +42,9 @@ def _values(recipe: Recipe) -> Iterator[Finding]:
         )
 
 
-def _judge(recipe: Recipe) -> Iterator[Finding]:
+def _judge(recipe: Recipe) -> Iterator[Clash]:
     """What the step judge can't be or doesn't know. That the address or the model of a server is missing is no matter
     of the recipe: it is said where a judge is called for (`judges.settings.resolve`)."""
-    from botgrpo_cli.judges.settings import ONLINE, problems
-
     judge, steps, source = recipe.judge, recipe.reward.steps, recipe.task.problems.source
     for key, text in problems(judge):
         if key not in ("url", "model") or getattr(judge, key) is not None:
@@ -47,28 +59,11 @@ def _judge(recipe: Recipe) -> Iterator[Finding]:
         yield ("judge.kind", "task.problems.source"), f"{text} for '{source}', or reward.steps.strategy none."
 
 
-def _errors(recipe: Recipe) -> Iterator[Finding]:
+def _errors(recipe: Recipe) -> Iterator[Clash]:
     """Errors that a judge of steps can't have."""
-    from botgrpo_cli.judges.simulate import SIMULATED
-
     for name in SIMULATED:
         if name != "flip" and recipe.judge.kind == "exact" and getattr(recipe.judge, name):
             text = (
                 f"Found {getattr(recipe.judge, name):g}, which changes no verdict on a step; expected 0, and judge.flip"
             )
             yield (f"judge.{name}",), f"{text} for simulated errors."
-
-
-def _react(recipe: Recipe) -> Iterator[Finding]:
-    """Judges of React apps in a recipe for AIME."""
-    reward = recipe.reward
-    for key, on in (
-        ("reward.code_judge.weight", reward.code_judge.on),
-        ("reward.vlm.mode", reward.vlm.mode != "none"),
-        ("reward.vlm.measure", reward.vlm.measure),
-    ):
-        if on:
-            yield (key, "task.name"), "This judges React apps, and the task is aime; expected it to be off."
-
-
-CHECKS = (_signal, _values, _judge, _errors, _react)

@@ -1,4 +1,4 @@
-"""The `reward:` section: global terms, judges, penalties of lines and their decay."""
+"""The React task's part of a recipe: its prompts and tools, its terms, judges, penalties of lines and their decay."""
 
 from __future__ import annotations
 
@@ -6,12 +6,32 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from botgrpo_cli.recipe.section import Count, Section, Share, Weight
+from botgrpo_cli.recipe.section import (
+    Count,
+    RewardSection,
+    Section,
+    Share,
+    SpreadConfig,
+    TaskSection,
+    TermConfig,
+    Weight,
+)
 
 
-class TermConfig(Section):
-    weight: Weight
-    """Weight of this global term; the term itself lies in [0, 1]. 0 only logs it."""
+class TaskConfig(TaskSection):
+    name: str = "react"
+    """The task."""
+    prompts: Literal["briefs", "easy-briefs", "generated"] = "briefs"
+    """Prompt set: all written app briefs, only the easy ones, or the tiny scale's generated specs."""
+    instruction: str = (
+        "Write a React component for the brief below. Answer with exactly one ```jsx code block that holds one "
+        "file with a default export. Import from 'react' only.\n\nBrief: {brief}"
+    )
+    """The user message; `{brief}` stands for the prompt's text."""
+    workers: Count = 2
+    """Node worker processes that compile and lint."""
+    timeout: Annotated[float, Field(gt=0, le=120)] = 10.0
+    """Seconds a worker may take for one sample before it is killed and the sample tried once more."""
 
 
 class LocalConfig(Section):
@@ -25,13 +45,6 @@ class LocalConfig(Section):
     """Penalty of a line with an ESLint warning."""
     no_code: Share = 0.0
     """Penalty of every token of a completion without code, which has no lines to blame."""
-
-
-class SpreadConfig(Section):
-    kind: Literal["exponential", "linear", "none"] = "exponential"
-    """How a line's penalty softens over nearby lines."""
-    half_life: Annotated[float, Field(gt=0)] = 1.0
-    """Lines after which an exponential penalty has halved; a linear one reaches zero at twice this distance."""
 
 
 class CodeJudgeConfig(Section):
@@ -76,37 +89,9 @@ class VlmConfig(Section):
         return self.judged or self.measure
 
 
-class StepsConfig(Section):
-    strategy: Literal["error-propagation", "context-aware", "independent", "none"] = "error-propagation"
-    """After the first incorrect step all score 0; the judge sees its own earlier verdicts; or each call stands alone;
-    none asks nobody."""
-    window: Count = 3
-    """Steps a call of the judge."""
-    correct: Share = 1.0
-    """Score of a step that the judge calls correct."""
-    uncertain: Share = 0.5
-    """Score of a step that the judge is uncertain of."""
-    incorrect: Share = 0.0
-    """Score of a step that the judge calls incorrect."""
-    boundary: Literal["blank-lines", "markers"] = "blank-lines"
-    """What separates steps: blank lines (lines where there are none), or `Step 1:` and the like where there are any."""
-    measure: bool = False
-    """Also have a model judge held-out completions, which only logs; the exact judge always does."""
-
-    @property
-    def on(self) -> bool:
-        """Whether anyone is asked."""
-        return self.strategy != "none"
-
-
-class RewardConfig(Section):
+class RewardConfig(RewardSection):
     format: TermConfig = TermConfig(weight=0.2)
-    """1 for exactly one code block, closed; 0.5 for a closed one that is not alone; 0 for an unclosed one or none.
-    AIME: 1 for one closed box in the last step of a finished answer, in a chain after every step; else 0."""
-    outcome: TermConfig = TermConfig(weight=1.0)
-    """AIME: 1 when the answer in the box is right."""
-    steps: StepsConfig = StepsConfig()
-    """AIME: how steps are judged; score - 1 is the token-level signal of a step, weighted by method.local_weight."""
+    """1 for exactly one code block, closed; 0.5 for a closed one that is not alone; 0 for an unclosed one or none."""
     clean_lines: TermConfig = TermConfig(weight=0.3)
     """Share of code lines before the first compile error, halved when the block is not closed; 1 when it compiles."""
     compile: TermConfig = TermConfig(weight=1.0)

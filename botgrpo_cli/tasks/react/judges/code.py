@@ -12,17 +12,10 @@ from typing import TYPE_CHECKING
 from botgrpo_cli.futures import then
 from botgrpo_cli.judges import schemas
 from botgrpo_cli.judges.base import Ask, Judge, Reply
+from botgrpo_cli.judges.blames import TOP, line_blames, require_whole, whole
 from botgrpo_cli.judges.prompting import fenced, numbered, template
-from botgrpo_cli.judges.verdicts import (
-    PART_SHARES,
-    TOP,
-    CodeVerdict,
-    code_score,
-    line_blames,
-    require_whole,
-    whole,
-)
 from botgrpo_cli.tasks.base import Prompt
+from botgrpo_cli.tasks.react.judges.verdicts import PART_SHARES, CodeVerdict, code_score
 
 if TYPE_CHECKING:
     from botgrpo_cli.tasks.react.workers import CheckResult

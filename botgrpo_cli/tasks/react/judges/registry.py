@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
 
-from botgrpo_cli.errors import InputError, RunError
-from botgrpo_cli.judges.base import OUTCOMES, Judge
-from botgrpo_cli.judges.pairwise import ModelPairJudge, PairJudge
-from botgrpo_cli.judges.simulate import SIMULATED, Errors
-from botgrpo_cli.judges.verdicts import CodeJudge, ScreenJudge
-from botgrpo_cli.recipe.rewards import RewardConfig
+from botgrpo_cli.errors import InputError
+from botgrpo_cli.judges.base import Judge
+from botgrpo_cli.judges.offline import Tally, errors_of
 from botgrpo_cli.recipe.schema import JudgeConfig, Recipe
-
-Say = Callable[[str], None]
+from botgrpo_cli.tasks.base import Say
+from botgrpo_cli.tasks.react.judges.verdicts import CodeJudge, ScreenJudge
+from botgrpo_cli.tasks.react.keys import RewardConfig
 
 
 @dataclass
@@ -55,32 +51,6 @@ class Judges:
             self.executor.shutdown(wait=False, cancel_futures=True)
 
 
-class Tally(Executor):
-    """An executor that counts what it is given, so that offline judges have the counters of the others."""
-
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="heuristic-judge")
-        self._lock = threading.Lock()
-        self._count = 0
-
-    def submit(self, work: Callable, /, *arguments: Any, **named: Any) -> Future:
-        with self._lock:
-            self._count += 1
-        try:
-            return self._threads.submit(work, *arguments, **named)
-        except RuntimeError:
-            raise RunError("The judges were closed while samples were waiting.") from None
-
-    def take(self) -> dict[str, float | None]:
-        with self._lock:
-            count, self._count = self._count, 0
-        counts = dict.fromkeys(("asks", "calls", "cache_hits", *OUTCOMES), 0.0)
-        return {**counts, "asks": float(count), "ok": float(count)}
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        self._threads.shutdown(wait, cancel_futures=cancel_futures)
-
-
 def make_judges(recipe: Recipe, say: Say = lambda _: None) -> Judges:
     """The judges that `reward.code_judge` and `reward.vlm` ask for, probed.
 
@@ -91,25 +61,24 @@ def make_judges(recipe: Recipe, say: Say = lambda _: None) -> Judges:
     code, screen = reward.code_judge.on, reward.vlm.judged
     if not code and not screen:
         return Judges()
-    if client := _client(config, say, images=screen, mode=reward.vlm.mode):
+    if client := open_client(config, say, need=_need(reward) if screen else ""):
         return _model_judges(client, reward, code=code, screen=screen)
     return _offline_judges(config, reward, recipe.training.seed, code=code, screen=screen)
 
 
-def make_pair_judge(config: JudgeConfig, *, looks: bool, seed: int = 0, say: Say = lambda _: None) -> PairJudge:
-    """The judge of pairs that a `judge:` section names: of screenshots when it `looks`, else of sources.
+def _need(reward: RewardConfig) -> str:
+    return (
+        f"reward.vlm.mode is '{reward.vlm.mode}', and {{why}}. Name a model that takes images with judge.model, or set "
+        "reward.vlm.mode=none."
+    )
 
-    Training and evaluation judges are distinct models in the paper: give this one its own section.
-    Raises InputError as `make_judges` does.
+
+def open_client(config: JudgeConfig, say: Say, *, need: str = "") -> Judge | None:
+    """The model that a `judge:` section names, probed; None for the heuristic.
+
+    `need` says, with a place {why}, that images must be seen. Raises InputError: it can't be reached, sees no images,
+    or knows mathematics only.
     """
-    if client := _client(config, say, images=looks, mode="pairwise"):
-        return ModelPairJudge(client, looks=looks)
-    from botgrpo_cli.judges.heuristic_pair import HeuristicPairJudge
-
-    return HeuristicPairJudge(_errors(config, seed), looks=looks)
-
-
-def _client(config: JudgeConfig, say: Say, *, images: bool, mode: str) -> Judge | None:
     if config.kind == "heuristic":
         return None
     if config.kind == "exact":
@@ -120,21 +89,15 @@ def _client(config: JudgeConfig, say: Say, *, images: bool, mode: str) -> Judge 
     from botgrpo_cli.judges.client import make_judge
 
     judge = make_judge(config, say=say)
-    if images and not judge.sees_images:
+    if need and not judge.sees_images:
         judge.close()
-        why = f"the judge {judge.label} sees no images: {judge.describe()['images']}"
-        raise InputError(
-            f"Pairs of screenshots need a judge that takes images, and {why}. Name another model, or compare sources."
-            if mode == "pairwise"
-            else f"reward.vlm.mode is '{mode}', and {why}. Name a model that takes images with judge.model, or set "
-            "reward.vlm.mode=none."
-        )
+        raise InputError(need.format(why=f"the judge {judge.label} sees no images: {judge.describe()['images']}"))
     return judge
 
 
 def _model_judges(client: Judge, reward: RewardConfig, *, code: bool, screen: bool) -> Judges:
-    from botgrpo_cli.judges.code import ModelCodeJudge
-    from botgrpo_cli.judges.screenshot import ModelScreenJudge
+    from botgrpo_cli.tasks.react.judges.code import ModelCodeJudge
+    from botgrpo_cli.tasks.react.judges.screenshot import ModelScreenJudge
 
     return Judges(
         code=ModelCodeJudge(client, lines=reward.code_judge.lines) if code else None,
@@ -145,10 +108,10 @@ def _model_judges(client: Judge, reward: RewardConfig, *, code: bool, screen: bo
 
 
 def _offline_judges(config: JudgeConfig, reward: RewardConfig, seed: int, *, code: bool, screen: bool) -> Judges:
-    from botgrpo_cli.judges.heuristic import HeuristicCodeJudge
-    from botgrpo_cli.judges.heuristic_screen import HeuristicScreenJudge
+    from botgrpo_cli.tasks.react.judges.heuristic import HeuristicCodeJudge
+    from botgrpo_cli.tasks.react.judges.heuristic_screen import HeuristicScreenJudge
 
-    errors, tally = _errors(config, seed), Tally()
+    errors, tally = errors_of(config, seed), Tally()
     return Judges(
         code=HeuristicCodeJudge(tally, errors, lines=reward.code_judge.lines) if code else None,
         screen=HeuristicScreenJudge(tally, errors, reward.vlm.mode) if screen else None,
@@ -158,7 +121,3 @@ def _offline_judges(config: JudgeConfig, reward: RewardConfig, seed: int, *, cod
         tally=tally,
         executor=tally,
     )
-
-
-def _errors(config: JudgeConfig, seed: int) -> Errors:
-    return Errors(seed, **{name: getattr(config, name) for name in SIMULATED})

@@ -11,13 +11,14 @@ import re
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING
 
-from botgrpo_cli.judges.heuristic import blamed
-from botgrpo_cli.judges.heuristic_faults import echo_free, faults
-from botgrpo_cli.judges.heuristic_source import Fault, Reading
-from botgrpo_cli.judges.screenshot import Mode
+from botgrpo_cli.judges.blames import MAX_LINES
 from botgrpo_cli.judges.simulate import EXACT, Errors
-from botgrpo_cli.judges.verdicts import MAX_LINES, ScreenVerdict, shows_nothing
 from botgrpo_cli.tasks.base import Prompt
+from botgrpo_cli.tasks.react.judges.heuristic import blamed
+from botgrpo_cli.tasks.react.judges.heuristic_faults import echo_free, faults
+from botgrpo_cli.tasks.react.judges.heuristic_source import Fault, Reading
+from botgrpo_cli.tasks.react.judges.screenshot import Mode
+from botgrpo_cli.tasks.react.judges.verdicts import ScreenVerdict, shows_nothing
 from botgrpo_cli.tasks.react.prompts import normalise
 
 if TYPE_CHECKING:

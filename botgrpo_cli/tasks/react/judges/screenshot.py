@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Literal
 from botgrpo_cli.futures import ready, then
 from botgrpo_cli.judges import schemas
 from botgrpo_cli.judges.base import Ask, Image, Judge, Reply
+from botgrpo_cli.judges.blames import TOP, line_blames, require_whole, whole
 from botgrpo_cli.judges.prompting import fenced, numbered, template
-from botgrpo_cli.judges.verdicts import TOP, ScreenVerdict, line_blames, require_whole, shows_nothing, whole
 from botgrpo_cli.tasks.base import Prompt
+from botgrpo_cli.tasks.react.judges.verdicts import ScreenVerdict, shows_nothing
 
 if TYPE_CHECKING:
     from botgrpo_cli.tasks.react.render import Rendered

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from botgrpo_cli.judges.heuristic_style import Look, look_of, unseen
 from botgrpo_cli.tasks.react.jsx import Element, Source, scan
+from botgrpo_cli.tasks.react.judges.heuristic_style import Look, look_of, unseen
 
 CONTROLS = frozenset({"button", "input", "select", "textarea", "a"})
 LONGEST_TAG = 1500  # characters

@@ -6,11 +6,11 @@ from concurrent.futures import Future
 from typing import Any
 
 from botgrpo_cli.futures import Once, ready
-from botgrpo_cli.judges.heuristic import judge_code
-from botgrpo_cli.judges.heuristic_screen import judge_screen
 from botgrpo_cli.judges.pairwise import App, Choice
 from botgrpo_cli.judges.simulate import EXACT, Errors
 from botgrpo_cli.tasks.base import Prompt
+from botgrpo_cli.tasks.react.judges.heuristic import judge_code
+from botgrpo_cli.tasks.react.judges.heuristic_screen import judge_screen
 
 REMEMBERED = 256  # scores; each app stands in four rounds
 MARGIN = 0.02  # differences below this are a tie
@@ -21,6 +21,7 @@ class HeuristicPairJudge:
 
     def __init__(self, errors: Errors = EXACT, *, looks: bool) -> None:
         self.looks, self._errors = looks, errors
+        self.shown = "screenshots" if looks else "sources"
         self.label = "simulated" if errors.named() else "heuristic"
         self._scores: Once[float] = Once(REMEMBERED)
 

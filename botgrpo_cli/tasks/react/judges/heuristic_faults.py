@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from botgrpo_cli.judges.heuristic_source import Component, Fault, Reading, blank
-from botgrpo_cli.judges.heuristic_style import FAINT, INVISIBLE
 from botgrpo_cli.tasks.base import Prompt
 from botgrpo_cli.tasks.react.jsx import Text
+from botgrpo_cli.tasks.react.judges.heuristic_source import Component, Fault, Reading, blank
+from botgrpo_cli.tasks.react.judges.heuristic_style import FAINT, INVISIBLE
 
 FATAL = frozenset({"throws", "empty"})  # nothing is shown at all
 ECHO_WORDS = 6  # words of the request in a row; quoted parts of it are asked for and don't count

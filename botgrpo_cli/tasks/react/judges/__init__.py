@@ -1,0 +1,1 @@
+"""What judges a component: a model behind an API, or a heuristic that says so."""
