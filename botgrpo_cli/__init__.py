@@ -1,7 +1,7 @@
 """botgrpo: process-reward reinforcement learning for language models, with the bag of tokens.
 
-In Python: `load_recipe`, `train` and `evaluate` do what the commands do; `term`, `signal` and `metric` mark the functions
-of an own task's file; `Task`, `Prompt`, `Completion` and `Scored` are what a task of one's own class is made of.
+In Python: `load_recipe`, `train` and `evaluate` do what the commands do; `term`, `signal` and `metric` mark the
+functions of an own task's file; `Task`, `Prompt`, `Completion` and `Scored` are what a class of one's own is made of.
 """
 
 from __future__ import annotations

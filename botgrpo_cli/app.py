@@ -15,7 +15,7 @@ import typer
 from rich.text import Text
 
 from botgrpo_cli import __version__
-from botgrpo_cli.commands import export, recipes
+from botgrpo_cli.commands import export, recipes, task
 from botgrpo_cli.commands.ablate import ablate
 from botgrpo_cli.commands.doctor import doctor
 from botgrpo_cli.commands.evaluate import evaluate
@@ -73,6 +73,7 @@ app.command()(report)
 app.command()(inspect)
 app.add_typer(recipes.app, name="recipes")
 app.add_typer(export.app, name="export")
+app.add_typer(task.app, name="task")
 app.add_typer(aime_app, name="aime")
 app.command()(methods)
 app.command()(setup)

@@ -69,65 +69,23 @@ def evaluate(
     if completions.is_completions(subject):
         refuse({"--prompts": prompts, "--samples": samples, "--seed": seed})
         found = library.find_file(subject, recipe, scale)
-        answers, headline, said = read(found)
+        with progress_console().status("Reading.") as status:
+            scored = library.score_file(found, status.update)
         split = "file"
     else:
         found = library.with_samples(library.find_subject(subject, recipe, scale), seed)
-        sampled = sample(found, asked, split, prompts, samples)
-        if sampled is None:
-            return  # another process prints
-        answers, headline, said = sampled
-    report(found, split, answers, headline, asked, out)
-    terminal = console()
-    if said["heuristic"]:
-        terminal.print(f"By a heuristic and not by a model: {', '.join(said['heuristic'])}.")
-    if said["simulated"]:
-        terminal.print(f"Simulated errors: {', '.join(said['simulated'])}.")
-
-
-def read(found: Subject) -> tuple[list[Answer], str, dict[str, Any]]:
-    """Answers of a file, the task's headline metric, and its provenance."""
-    from botgrpo_cli.tasks.registry import make_task, task_of
-    from botgrpo_cli.training.completions import read_completions, score_completions
-
-    with progress_console().status("Reading.") as status:
-        task = make_task(task_of(found.recipe).for_evaluation(found.recipe), status.update)
-        try:
-            given = read_completions(found.file, task)
-            status.update("Scoring.")
-            return score_completions(given, task), task.headline, task.provenance()
-        finally:
-            task.close()
-
-
-def sample(
-    found: Subject, asked: list[int] | None, split: str, prompts: int | None, samples: int | None
-) -> tuple[list[Answer], str, dict[str, Any]] | None:
-    """Answers of a policy, the task's headline metric, and its provenance; None on all processes but the main one."""
-    from botgrpo_cli.tasks.registry import make_task, task_of
-    from botgrpo_cli.training import evaluate as library
-    from botgrpo_cli.training.estimates import answers_of
-    from botgrpo_cli.training.processes import join
-
-    ks = asked or []
-    count = samples or max([found.recipe.evaluation.samples, *ks])
-    if ks and max(ks) > count:
-        raise InputError(f"--k {max(ks)} needs at least as many samples a prompt, and --samples is {count}.")
-    processes = join()
-    with progress_console().status("Loading.") as status:
-        with processes.agreed():
-            policy = library.load_subject(found, processes)
-            task = make_task(task_of(found.recipe).for_evaluation(found.recipe), status.update)
-        try:
-            status.update("Sampling and scoring.")
-            batch = library.run_evaluation(
-                found, policy, task, split=split, prompts=prompts, samples=count, processes=processes
+        with progress_console().status("Loading.") as status:
+            scored = library.sample_answers(
+                found, split, ks=asked or [], prompts=prompts, samples=samples, say=status.update
             )
-            said = task.provenance()
-        finally:
-            task.close()
-    processes.leave()
-    return (answers_of(batch), task.headline, said) if processes.main else None
+        if scored is None:
+            return  # another process prints
+    report(found, split, scored.answers, scored.headline, asked, out)
+    terminal = console()
+    if scored.heuristic:
+        terminal.print(f"By a heuristic and not by a model: {', '.join(scored.heuristic)}.")
+    if scored.simulated:
+        terminal.print(f"Simulated errors: {', '.join(scored.simulated)}.")
 
 
 def report(

@@ -46,6 +46,51 @@ def merged(
 
 
 @app.command()
+def hub(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder.")],
+    repo: Annotated[str, typer.Argument(metavar="REPO", help="USER/NAME on the model hub; made where it is new.")],
+    dry_run: Annotated[
+        Path | None,
+        typer.Option("--dry-run", metavar="DIR", help="Write what would be pushed into this new folder, push nothing."),
+    ] = None,
+    private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
+    step: Annotated[str, typer.Option(metavar="N|last", help="Which checkpoint.")] = "last",
+) -> None:
+    """Push the trained model, or its adapter, to the model hub, with a card: recipe, figure, measurements, licence."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    from botgrpo_cli.export import hub as library
+    from botgrpo_cli.export.folder import new_folder, refuse_occupied
+
+    library.check_repo(repo)
+    library.checkpoint_of(run, step)
+    if dry_run is not None:
+        refuse_occupied(dry_run)
+    with progress_console().status("Loading.") as status:
+        if dry_run is None:
+            library.require_account(repo)
+        trained = library.load(run, step)
+        if dry_run is None:
+            address = library.push(trained, repo, private=private, say=status.update)
+        else:
+            status.update("Writing and checking.")
+            with new_folder(dry_run) as place:
+                library.write_folder(trained, repo, place)
+    if trained.base.licence is None:
+        error_console().print(
+            f"The licence of the starting model {trained.base.name} is not known here; fill it in in README.md.",
+            markup=False,
+        )
+    if dry_run is None:
+        console().print(f"{trained.subject.name}, step {trained.step}: {address}", soft_wrap=True)
+        return
+    files = sorted(path for path in dry_run.rglob("*") if path.is_file())
+    kind = "private" if private else "public"
+    console().print(f"Dry run: {dry_run}/ holds what would go to {repo} ({kind} where it is new), nothing was pushed:")
+    for path in files:
+        console().print(f"  {path.relative_to(dry_run)}  {path.stat().st_size / 1e6:,.3f} MB", markup=False)
+
+
+@app.command()
 def verl(
     recipe: RecipeArgument,
     folder: FolderArgument,

@@ -100,32 +100,25 @@ def run_to_end(
 ) -> None:
     """Train, and leave the manifest with how it ended."""
     from botgrpo_cli.commands.progress import ProgressReporter
-    from botgrpo_cli.training import run
+    from botgrpo_cli.training import session
 
     started = time.monotonic()
     steps, out = prepared.recipe.training.steps, prepared.out
     reporter = ProgressReporter(progress, steps=steps, headline=prepared.task.headline)
-    evaluated_at = None
+    begun = session.begin(prepared, engine, reporter, resume=resume, study=study, arm=arm)
     if resume:
-        trainer, evaluated_at = engine.resume(reporter, study=study, arm=arm)
-        progress.print(f"Going on at step {trainer.step} of {steps}.")
-        reporter.progress.update(reporter.task, completed=trainer.step)
-    else:
-        trainer = engine.start(reporter, study=study, arm=arm)
-    status = "failed"
+        progress.print(f"Going on at step {begun.trainer.step} of {steps}.")
+        reporter.progress.update(reporter.task, completed=begun.trainer.step)
     try:
-        with trackers.following(trainer, resumed=resume, evaluated_at=evaluated_at), reporter:
-            trainer.run(evaluated_at)
-        status = "done"
+        with reporter:
+            session.finish(begun)
     except KeyboardInterrupt:
-        status = "interrupted"
-        console().print(f"Interrupted: the state after step {trainer.step} is saved in {out}. To go on:")
+        console().print(f"Interrupted: the state after step {begun.trainer.step} is saved in {out}. To go on:")
         console().print(f"  {resume_command(out, engine.name)}", soft_wrap=True)
         raise
-    finally:
-        run.finish_manifest(out, status, started, trainer)
     console().print(f"Done: {steps} steps in {time.monotonic() - started:.0f} s; metrics and samples are in {out}/.")
     console().print(f"Draw the figure with: botgrpo plot {out}")
+    console().print(f"What it wrote, and which tokens were blamed: botgrpo inspect {out}")
 
 
 def resume_command(out: Path, engine: str = "native") -> str:

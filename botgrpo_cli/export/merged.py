@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from pathlib import Path
 
 import torch
-from transformers import AutoConfig
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from botgrpo_cli.errors import InputError
+from botgrpo_cli.export.check import PROBE, check_folder, logits, require_same
 from botgrpo_cli.export.folder import new_folder
 from botgrpo_cli.policy.load import DTYPES, Policy, locate
 from botgrpo_cli.training.evaluate import Subject, find_subject, load_subject
@@ -44,12 +46,30 @@ def save_merged(policy: Policy, folder: Path, dtype: torch.dtype) -> None:
     The policy is used up: its adapters are merged into the weights, and these are cast to `dtype`.
     Raises:
         InputError: `folder` is taken.
-        RunError: it could not be written; nothing is left behind.
+        RunError: it could not be written, or does not compute what was trained; nothing is left behind.
     """
-    model = policy.model.merge_and_unload(safe_merge=True) if policy.has_adapters else policy.model
     with new_folder(folder) as place:
-        model.to(dtype).save_pretrained(place)
-        policy.tokenizer.save_pretrained(place)
+        write_whole(policy, place, dtype)
+
+
+def write_whole(policy: Policy, place: Path, dtype: torch.dtype) -> None:
+    """`save_merged` into a folder that is there, and the check that the files compute what the policy does: merged as
+    with its adapters beside the weights, loaded as in memory in the format of the files.
+
+    Raises:
+        RunError: they don't.
+    """
+    ids, model = policy.encode(PROBE), policy.model
+    if policy.has_adapters:
+        trained = logits(model, ids)  # [T, V]
+        model = model.merge_and_unload(safe_merge=True)
+        require_same(logits(model, ids), trained, "The model with its adapters merged")
+    for parameter in model.parameters():  # `.to` would round the frequencies of the positions too, which no file holds
+        parameter.data = parameter.data.to(dtype)
+    model.save_pretrained(place)
+    policy.tokenizer.save_pretrained(place)
+    load = functools.partial(AutoModelForCausalLM.from_pretrained, place, dtype=dtype)
+    check_folder(place, policy, logits(model, ids), load)
 
 
 def choose_stored(name: str, model: str) -> torch.dtype:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from botgrpo_cli.policy.load import locate
 from botgrpo_cli.recipe.load import dump_recipe
 from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.tasks.base import Prompt
-from botgrpo_cli.tasks.registry import make_task
+from botgrpo_cli.tasks.registry import make_task, task_of
 from botgrpo_cli.training.batches import held_out_of_run
 
 CONFIG = "botgrpo"
@@ -54,7 +55,7 @@ Written by `botgrpo export verl` from the recipe `{name}` at scale `{scale}`, me
 | `agent_loop.yaml` | the agent loop that writes one reward a token; verl's own writes one a rollout |
 | `reward.py` | the reward manager: the task of the recipe, scored as in a native run |
 | `recipe.yaml` | the resolved recipe, from which all of this was made and which `reward.py` reads |
-| `train.parquet`, `test.parquet` | {train} training prompts and {test} held-out ones, in verl's columns |
+{own}| `train.parquet`, `test.parquet` | {train} training prompts and {test} held-out ones, in verl's columns |
 
 verl asks for an older transformers than botgrpo does, so install botgrpo beside it without its requirements:
 
@@ -101,29 +102,49 @@ def write_folder(recipe: Recipe, folder: Path, say: Callable[[str], None] = lamb
     longest = prompt_tokens(model, [*train, *test])
     tree = settings(recipe, model, prompts=len(train), prompt_tokens=longest)
     loops = [{"name": AGENT_LOOP, "_target_": f"{EXTERNAL_MODULE}.TokenRewardAgentLoop"}]
+    files = task_of(recipe).files(recipe)
+    refuse_twins(files)
     readme = README.format(
         name=recipe.name,
         scale=recipe.scale,
         method=recipe.method.name,
         train=len(train),
         test=len(test),
+        own="".join(f"| `{path.name}` | a copy of the task's own file |\n" for path in files.values()),
         differences="\n".join(f"- {sentence}" for sentence in differences(recipe)),
     )
     texts = {
         f"{CONFIG}.yaml": dump({"defaults": ["ppo_trainer", "_self_"], **tree}),
         "agent_loop.yaml": dump(loops),
-        "recipe.yaml": dump_recipe(recipe),
+        "recipe.yaml": dump_recipe(beside(recipe, files)),
         "reward.py": REWARD,
         "launch.sh": LAUNCH,
         "README.md": readme,
     }
     with new_folder(folder) as place:
+        for path in files.values():
+            shutil.copyfile(path, place / path.name)
         for name, text in texts.items():
             (place / name).write_text(text, encoding="utf-8")
         launch = place / "launch.sh"
         launch.chmod(launch.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-        write_rows(place / "train.parquet", recipe.task.name, "train", train)
-        write_rows(place / "test.parquet", recipe.task.name, "held-out", test)
+        write_rows(place / "train.parquet", task.name, "train", train)
+        write_rows(place / "test.parquet", task.name, "held-out", test)
+
+
+def beside(recipe: Recipe, files: Mapping[str, Path]) -> Recipe:
+    """The recipe with a task's own files named as those that lie beside it."""
+    keys = {key.removeprefix("task."): f"./{path.name}" for key, path in files.items() if key.startswith("task.")}
+    return recipe.model_copy(update={"task": recipe.task.model_copy(update=keys)})
+
+
+def refuse_twins(files: Mapping[str, Path]) -> None:
+    """Raises InputError for two files of one name, which can't lie in one folder."""
+    seen: dict[str, Path] = {}
+    for path in files.values():
+        other = seen.setdefault(path.name, path)
+        if other.resolve() != path.resolve():
+            raise InputError(f"{other} and {path} would lie in one folder under the same name; rename one of them.")
 
 
 def require_pyarrow() -> None:
@@ -147,7 +168,7 @@ def write_rows(path: Path, task: str, split: str, prompts: Sequence[Prompt]) -> 
     rows = [
         {
             "data_source": f"botgrpo/{task}",
-            "prompt": [{"role": "user", "content": prompt.text}],
+            "prompt": prompt.messages,
             "ability": task,
             "reward_model": {"style": "rule", "ground_truth": prompt.id},
             "extra_info": {"index": index, "prompt_id": prompt.id, "split": split, "level": prompt.level},
@@ -171,6 +192,6 @@ def prompt_tokens(model: str, prompts: Sequence[Prompt]) -> int:
         return max(len(prompt.text.encode()) for prompt in prompts) + TEMPLATE_TOKENS
     if not tokenizer.chat_template:
         raise InputError(f"The tokenizer of {model} has no chat template, and verl needs one.")
-    chats = [[{"role": "user", "content": prompt.text}] for prompt in prompts]
+    chats = [prompt.messages for prompt in prompts]
     texts = tokenizer.apply_chat_template(chats, add_generation_prompt=True, tokenize=False)
     return max(len(ids) for ids in tokenizer(texts, add_special_tokens=False).input_ids)

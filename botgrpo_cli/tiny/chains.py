@@ -27,8 +27,8 @@ from functools import cached_property, lru_cache
 from random import Random
 from typing import Literal
 
-from botgrpo_cli.tasks.aime.answer import grade, integer, last_box
 from botgrpo_cli.rewards.steps import split_steps, step_texts
+from botgrpo_cli.tasks.aime.answer import grade, integer, last_box
 from botgrpo_cli.tasks.aime.verdicts import Verdict
 from botgrpo_cli.tasks.base import Prompt, Split
 

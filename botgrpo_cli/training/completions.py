@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from botgrpo_cli.errors import InputError, nearest
-from botgrpo_cli.tasks.aime.data import ANSWER_COLUMNS, Problem, text_key
-from botgrpo_cli.tasks.aime.gold import parse_gold
-from botgrpo_cli.tasks.tables import READERS, Row, Table, read_table
 from botgrpo_cli.tasks.base import Completion, Prompt, Scored, Task
+from botgrpo_cli.tasks.tables import READERS, Row, Table, read_table
 from botgrpo_cli.training.estimates import Answer
 
 TEXT_COLUMNS = ("text", "completion", "response", "output", "generation")
@@ -44,7 +42,7 @@ def is_completions(name: str) -> bool:
 def read_completions(path: Path, task: Task) -> list[Given]:
     """The completions of a csv, json, jsonl or parquet file, each with its problem.
 
-    With columns for the text of a problem and for its answer (a task with integer answers), a row has its own problem
+    With columns for the text of a problem and for its answer (for a task that takes such), a row has its own problem
     and the task's are not loaded. Else it names one of the task's by its id (`prompt_id`, `problem_id`, `id`) or by its
     prompt. Of a file with a `split` column, such as a run's samples.jsonl, only held-out rows count, if there are any.
     Raises InputError: a column is missing, a row can't be read, names no problem, or has an answer that is none.
@@ -81,11 +79,14 @@ def score_completions(given: Sequence[Given], task: Task) -> list[Answer]:
     """Each completion as the task scores it. One that the file doesn't call truncated counts as finished; a metric of
     what is not known (`truncated`; `length`, in tokens) is left out."""
     futures = [task.submit(completion_of(each)) for each in given]
+    task.gathered()
     answers = []
     for each, future in zip(given, futures, strict=True):
         scored = future.result()
         metrics = _known(scored, each)
-        answers.append(Answer(each.prompt, replace(scored, metrics=metrics), each.tokens, each.finished is not False))
+        answers.append(
+            Answer(each.prompt, replace(scored, metrics=metrics), each.tokens, each.finished is not False, each.text)
+        )
     return answers
 
 
@@ -110,36 +111,36 @@ def _known(scored: Scored, given: Given) -> dict[str, float]:
 def _finder(table: Table, columns: Mapping[str, str], task: Task) -> Callable[[Row], Prompt]:
     """From a row to its prompt; ValueError with a sentence when there is none."""
     number, text = _first(columns, ID_COLUMNS), _first(columns, PROMPT_COLUMNS)
-    answer = _first(columns, ANSWER_COLUMNS) if task.name == "aime" else None
+    answer = _first(columns, task.answer_columns)
     if text and answer:
-        return lambda row: _own(row, columns[text], columns[answer])
+        return lambda row: _own(task, row, columns[text], columns[answer])
     if text is None and number is None:
         raise InputError(
             f"{table.name}: no column names the problem of a completion; expected an id ({', '.join(ID_COLUMNS)}) or "
             f"the text of a problem ({', '.join(PROMPT_COLUMNS)}). Columns found: {', '.join(table.columns)}."
         )
     known = {prompt.id: prompt for split in ("train", "held-out") for prompt in task.prompts(split)}
-    keys = {text_key(prompt.text): prompt for prompt in known.values()} if text else {}
+    keys = {task.same_text(prompt.text): prompt for prompt in known.values()} if text else {}
 
     def find(row: Row) -> Prompt:
         name = row.cells.get(columns[number], "").strip() if number else ""
         if name in known:
             return known[name]
         words = row.cells.get(columns[text], "").strip() if text else ""
-        if words and text_key(words) in keys:
-            return keys[text_key(words)]
+        if words and task.same_text(words) in keys:
+            return keys[task.same_text(words)]
         what = f"'{name}'" if name else f"the problem '{words[:40]}…'" if words else "no problem"
         raise ValueError(f"{what} is none of the {len(known)} of the recipe's task.{nearest(name, known)}")
 
     return find
 
 
-def _own(row: Row, text: str, answer: str) -> Prompt:
-    """A prompt from the row itself; its id is that of the same problem in a data set."""
+def _own(task: Task, row: Row, text: str, answer: str) -> Prompt:
+    """A prompt from the row itself."""
     words = row.cells.get(text, "").strip()
     if not words:
         raise ValueError(f"column '{text}': the problem is empty.")
-    return Problem(text_key(words), "", words, parse_gold(row.cells.get(answer, "")), "medium").prompt
+    return task.own_prompt(words, row.cells.get(answer, ""))
 
 
 def _held_out(table: Table, columns: Mapping[str, str]) -> Sequence[Row]:

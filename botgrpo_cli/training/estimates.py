@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from botgrpo_cli.rewards.spans import TokenBytes
 from botgrpo_cli.stats import bootstrap_ci, mean_pass_at_k, pass_at_k
 from botgrpo_cli.tasks.base import Prompt, Scored
 from botgrpo_cli.training.rollouts import Batch, facts
@@ -17,12 +18,13 @@ KS = (1, 2, 4)  # k of the paper
 
 @dataclass(frozen=True)
 class Answer:
-    """One scored completion. `tokens` is None where nobody counted."""
+    """One scored completion. `tokens` is None where nobody counted, `text` empty where nobody asked for it."""
 
     prompt: Prompt
     scored: Scored
     tokens: int | None
     finished: bool
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,17 @@ class Estimate:
     high: float | None
 
 
-def answers_of(batch: Batch) -> list[Answer]:
+def answers_of(batch: Batch, token_bytes: TokenBytes | None = None) -> list[Answer]:
+    """With `token_bytes`, those of the policy, also their texts."""
     rows = zip(batch.prompts, batch.scored, batch.rollouts, strict=True)
-    return [Answer(prompt, scored, len(rollout.ids), rollout.finished) for prompt, scored, rollout in rows]
+    return [
+        Answer(prompt, scored, len(rollout.ids), rollout.finished, _text(rollout.ids, token_bytes))
+        for prompt, scored, rollout in rows
+    ]
+
+
+def _text(ids: Sequence[int], token_bytes: TokenBytes | None) -> str:
+    return b"".join(token_bytes.pieces(ids)).decode("utf-8", "replace") if token_bytes else ""
 
 
 def by_problem(answers: Sequence[Answer]) -> dict[str, list[Answer]]:

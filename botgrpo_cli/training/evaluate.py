@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,11 @@ from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.recipe.shipped import shipped_names
 from botgrpo_cli.records.write import to_json, write_atomic
 from botgrpo_cli.tasks.base import Prompt, Split, Task
+from botgrpo_cli.tasks.registry import make_task, task_of
 from botgrpo_cli.training.batches import held_out_of_run
 from botgrpo_cli.training.checkpoint import Checkpoint, list_checkpoints, load_checkpoint
-from botgrpo_cli.training.estimates import Answer, Estimate, by_problem
-from botgrpo_cli.training.processes import ALONE, Processes
+from botgrpo_cli.training.estimates import Answer, Estimate, answers_of, by_problem
+from botgrpo_cli.training.processes import ALONE, Processes, join
 from botgrpo_cli.training.rollouts import Batch, collect, collect_over
 from botgrpo_cli.training.run import RECIPE_FILE
 
@@ -118,16 +119,6 @@ def find_file(name: str, recipe_name: str | None, scale: str | None) -> Subject:
     return Subject(name, load_recipe(recipe_name or str(own), scale=scale).recipe, None, path)
 
 
-def without_step_judge(recipe: Recipe) -> Recipe:
-    """The recipe without a model that judges steps, unless it is to measure them: figures of an evaluation need none,
-    and so no server."""
-    steps = recipe.reward.steps
-    if recipe.task.name != "aime" or recipe.judge.kind == "exact" or steps.measure:
-        return recipe
-    reward = recipe.reward.model_copy(update={"steps": steps.model_copy(update={"strategy": "none"})})
-    return recipe.model_copy(update={"reward": reward})
-
-
 def load_subject(subject: Subject, processes: Processes = ALONE) -> Policy:
     config = subject.recipe.policy
     if subject.checkpoint and config.lora and config.lora.adapter:
@@ -206,3 +197,57 @@ def with_samples(subject: Subject, seed: int | None) -> Subject:
         return subject
     training = subject.recipe.training.model_copy(update={"seed": seed})
     return replace(subject, recipe=subject.recipe.model_copy(update={"training": training}))
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Answers with what the task says of them; `heuristic` and `simulated` are what is no real measurement."""
+
+    answers: list[Answer]
+    headline: str
+    heuristic: list[str]
+    simulated: list[str]
+
+
+def score_file(found: Subject, say: Callable[[str], None] = lambda _: None) -> Scored:
+    """The answers of a file of completions. Raises InputError: rows that can't be used."""
+    from botgrpo_cli.training.completions import read_completions, score_completions
+
+    with make_task(task_of(found.recipe).for_evaluation(found.recipe), say) as task:
+        given = read_completions(found.file, task)
+        say("Scoring.")
+        return _said(score_completions(given, task), task)
+
+
+def sample_answers(
+    found: Subject,
+    split: Split,
+    *,
+    ks: Sequence[int] = (),
+    prompts: int | None = None,
+    samples: int | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Scored | None:
+    """Answers that a policy writes now; None on all processes but the main one.
+
+    `samples` a prompt: the recipe's where it is None, or as many as the largest of `ks` needs.
+    Raises InputError: fewer samples than `ks` need; the model or the task's tools are not to be had.
+    """
+    count = samples or max([found.recipe.evaluation.samples, *ks])
+    if ks and max(ks) > count:
+        raise InputError(f"--k {max(ks)} needs at least as many samples a prompt, and --samples is {count}.")
+    processes = join()
+    with processes.agreed():
+        policy = load_subject(found, processes)
+        task = make_task(task_of(found.recipe).for_evaluation(found.recipe), say)
+    with task:
+        say("Sampling and scoring.")
+        batch = run_evaluation(found, policy, task, split=split, prompts=prompts, samples=count, processes=processes)
+        scored = _said(answers_of(batch, policy.token_bytes), task)
+    processes.leave()
+    return scored if processes.main else None
+
+
+def _said(answers: list[Answer], task: Task) -> Scored:
+    said = task.provenance()
+    return Scored(answers, task.headline, list(said["heuristic"]), list(said["simulated"]))

@@ -21,14 +21,14 @@ from botgrpo_cli.policy.load import Policy
 from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.records.write import RunWriter
 from botgrpo_cli.rewards.spans import readable
-from botgrpo_cli.tasks.base import Attachment, Prompt, Task
+from botgrpo_cli.tasks.base import UNSCORED, Attachment, Prompt, Task
 from botgrpo_cli.training.batches import held_out_of_run
 from botgrpo_cli.training.checkpoint import save_checkpoint
 from botgrpo_cli.training.estimates import answers_of, pass_rates, prompt_means
 from botgrpo_cli.training.interrupt import Interrupts
 from botgrpo_cli.training.processes import ALONE, Processes
 from botgrpo_cli.training.refill import collect_step, rewards_of
-from botgrpo_cli.training.rollouts import Batch, collect, collect_over, summarise
+from botgrpo_cli.training.rollouts import Batch, collect, collect_over, summarise, unscored
 from botgrpo_cli.training.update import make_optimizer, update
 
 MAX_SKIPPED = 5  # non-finite gradients in a row after which the run stops
@@ -76,6 +76,7 @@ class Trainer:
         self.skipped_in_a_row = 0
         self.recent: deque[tuple[bool, bool]] = deque(maxlen=QUIET_STEPS)  # (all truncated, no advantage at all)
         self.saved_at: int | None = None
+        self.said: set[str] = set()  # reasons why rollouts could not be scored
 
     @property
     def folder(self) -> Path:
@@ -127,6 +128,7 @@ class Trainer:
             step=step,
             collect=lambda prompts: self._collect(prompts, step=step, group_size=recipe.sampling.group_size),
         )
+        self._say_unscored(batch)
         rewards = rewards_of(batch, self.method, recipe)
         started = time.perf_counter()
         advantages = rewards.advantages(self.method)  # [B, T]
@@ -192,6 +194,7 @@ class Trainer:
         batch = self._collect(
             self.held_out, step="held-out", group_size=self.recipe.evaluation.samples, evaluation=True
         )
+        self._say_unscored(batch)
         answers = answers_of(batch)
         metrics = summarise(batch) | pass_rates(answers, self.task.headline)
         metrics |= {"prompts": float(len(self.held_out))}
@@ -219,6 +222,24 @@ class Trainer:
         with self.processes.agreed():
             self.writer.metrics(step, [(split, name, value) for name, value in metrics.items()])
             self.writer.samples(step, rows)
+
+    def _say_unscored(self, batch: Batch) -> None:
+        """Says each new reason once.
+
+        Raises:
+            RunError: no rollout of the batch could be scored; the state is saved.
+        """
+        for reason in unscored(batch):
+            if reason.partition(" for ")[0] not in self.said:
+                self.said.add(reason.partition(" for ")[0])
+                self.reporter.note(f"A rollout could not be scored and leaves its group: {reason}")
+                self.writer.event(f"unscored after step {self.step}: {reason}")
+        if all(UNSCORED in scored.detail for scored in batch.scored):
+            self.save()
+            raise RunError(
+                f"No rollout could be scored any more; the state after step {self.step} is saved in {self.folder}. "
+                f"{unscored(batch)[0]}"
+            )
 
     def _watch(self, metrics: dict[str, float], *, flat: bool) -> None:
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if metrics["skipped_steps"] else 0

@@ -18,7 +18,7 @@ from botgrpo_cli.methods.registry import Method
 from botgrpo_cli.policy.decode import Decoder
 from botgrpo_cli.policy.load import Policy
 from botgrpo_cli.policy.sample import Rollout, sample_groups, stream
-from botgrpo_cli.tasks.base import Completion, Prompt, Scored, Task
+from botgrpo_cli.tasks.base import UNSCORED, Completion, Prompt, Scored, Task
 from botgrpo_cli.training.processes import Processes
 
 MAX_ROWS = 256  # rows decoded at once: bounds the KV cache when many held-out prompts are evaluated
@@ -84,7 +84,7 @@ def collect(
 ) -> Batch:
     """Sample `group_size` rollouts a prompt and have the task score each as soon as it is complete."""
     started = time.perf_counter()
-    encoded = [policy.encode(p.text) for p in prompts]
+    encoded = [policy.encode(p) for p in prompts]
     total = len(prompts) * group_size
     futures: list[Future[Scored] | None] = [None] * total
     rollouts: list[Rollout] = []
@@ -94,7 +94,9 @@ def collect(
         def score(index: int, rollout: Rollout, first: int = first) -> None:
             prompt = prompts[first + rollout.prompt]
             pieces = policy.token_bytes.pieces(rollout.ids)
-            futures[first * group_size + index] = task.submit(Completion(prompt, pieces, rollout.finished))
+            futures[first * group_size + index] = task.submit(
+                Completion(prompt, pieces, rollout.finished, tuple(rollout.ids))
+            )
 
         uniforms = np.stack(
             [stream(seed, step, prompts[i].id, k, max_new_tokens) for i in part for k in range(group_size)]
@@ -109,6 +111,7 @@ def collect(
             temperature=temperature,
             on_finished=score,
         )
+    task.gathered(step if isinstance(step, int) else None)
     sampled = time.perf_counter()
     scored = [future.result() for future in futures]
     for row, (said, rollout) in enumerate(zip(scored, rollouts, strict=True)):
@@ -206,6 +209,11 @@ def check_counts(task: str, prompt: Prompt, scored: Scored, tokens: int) -> None
                 f"The task '{task}' returned {len(values)} {what} for a rollout of {tokens} tokens (prompt "
                 f"'{prompt.id}'); expected one a token."
             )
+
+
+def unscored(batch: Batch) -> list[str]:
+    """Why rollouts of the batch could not be scored, each reason once; empty when all were."""
+    return list(dict.fromkeys(reason for scored in batch.scored for reason in scored.detail.get(UNSCORED, ())))
 
 
 def facts(scored: Scored) -> dict[str, float]:

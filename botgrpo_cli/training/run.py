@@ -20,15 +20,18 @@ from botgrpo_cli.records.manifest import MANIFEST, git_state, hardware, read_man
 from botgrpo_cli.records.read import read_metrics
 from botgrpo_cli.records.rooms import RESULTS
 from botgrpo_cli.records.schema import RunLabels
-from botgrpo_cli.records.write import RunWriter, write_atomic
-from botgrpo_cli.tasks.base import Task
-from botgrpo_cli.tasks.registry import check_task, make_task
+from botgrpo_cli.records.write import RunWriter, make_folder, write_atomic
+from botgrpo_cli.tasks.base import SPLITS, Task
+from botgrpo_cli.tasks.registry import make_task, task_of
 from botgrpo_cli.training.checkpoint import list_checkpoints, load_checkpoint
 from botgrpo_cli.training.loop import Reporter, Trainer
 from botgrpo_cli.training.plan import Plan, make_plan
 from botgrpo_cli.training.processes import ALONE, Processes
+from botgrpo_cli.training.rollouts import collect, unscored
 
 RECIPE_FILE = "recipe.yaml"
+SOURCES = "task"  # folder of a run
+REHEARSED_TOKENS = 48  # of the completion that is scored before a run starts
 # Settings of the judge that change no verdict.
 PATIENCE = ("key_variable", "concurrency", "timeout", "tries", "cache", "prices")
 
@@ -84,7 +87,7 @@ def load(recipe: Recipe, out: Path, say: Callable[[str], None], processes: Proce
     import torch
 
     method = resolve(recipe.method)
-    check_task(recipe)
+    task_of(recipe).require(recipe)
     if threads := recipe.training.threads or threads_each(processes):
         torch.set_num_threads(threads)
     torch.manual_seed(recipe.training.seed)  # new adapters start at random
@@ -97,7 +100,7 @@ def load(recipe: Recipe, out: Path, say: Callable[[str], None], processes: Proce
     task = make_task(recipe, say)
     try:
         train, held_out = task.prompts("train"), task.prompts("held-out")
-        lengths = [len(ids) for ids in policy.encode_all([p.text for p in (*train, *held_out)])]
+        lengths = [len(ids) for ids in policy.encode_all([*train, *held_out])]
         limit = max(recipe.sampling.max_new_tokens, recipe.evaluation.max_new_tokens or 0)
         if max(lengths) + limit > policy.context_length:
             raise InputError(
@@ -105,12 +108,36 @@ def load(recipe: Recipe, out: Path, say: Callable[[str], None], processes: Proce
                 f"policy's context of {policy.context_length}. sampling.max_new_tokens and evaluation.max_new_tokens "
                 f"may be {policy.context_length - max(lengths)} at most."
             )
-        plan = make_plan(recipe, policy, prompt_tokens=round(sum(lengths) / len(lengths)), processes=processes)
         decoder = choose_decoder(policy, to_be_sharded=processes.sharded)
+        if task.rehearsed:
+            rehearse(task, policy, decoder, recipe)
+        plan = make_plan(recipe, policy, prompt_tokens=round(sum(lengths) / len(lengths)), processes=processes)
         return Prepared(recipe, policy, decoder, task, method, plan, out, processes)
     except BaseException:
         task.close()
         raise
+
+
+def rehearse(task: Task, policy: Policy, decoder: Decoder, recipe: Recipe) -> None:
+    """Have the task score one completion of each split, so that what is wrong with it shows before a run starts.
+
+    Raises:
+        InputError: it could not be scored, for the reasons that the task gives.
+    """
+    for split in SPLITS:
+        batch = collect(
+            policy,
+            decoder,
+            task,
+            task.prompts(split)[:1],
+            group_size=1,
+            max_new_tokens=min(REHEARSED_TOKENS, recipe.sampling.max_new_tokens),
+            temperature=recipe.sampling.temperature,
+            seed=recipe.training.seed,
+            step=f"rehearsal {split}",
+        )
+        if reasons := unscored(batch):
+            raise InputError("\n".join(["A completion could not be scored; nothing was started.", *reasons]))
 
 
 def threads_each(processes: Processes) -> int:
@@ -144,8 +171,17 @@ def start(prepared: Prepared, reporter: Reporter, *, study: str = "", arm: str =
             writer = RunWriter.create(writer.folder, writer.labels)
             write_atomic(prepared.out / RECIPE_FILE, dump_recipe(prepared.recipe).encode())
             write_manifest(prepared.out, manifest_of(prepared, study, arm))
+            keep_sources(prepared)
             writer.event("started")
     return trainer_of(prepared, writer, reporter)
+
+
+def keep_sources(prepared: Prepared) -> None:
+    """Copies of the task's own code beside the records that it made."""
+    files = type(prepared.task).files(prepared.recipe).values()
+    for path in (path for path in files if path.suffix == ".py"):
+        make_folder(prepared.out / SOURCES)
+        write_atomic(prepared.out / SOURCES / path.name, path.read_bytes())
 
 
 def resume(prepared: Prepared, reporter: Reporter, *, study: str = "", arm: str = "") -> tuple[Trainer, int | None]:
@@ -189,8 +225,8 @@ def refuse_occupied(out: Path) -> None:
 
 
 def refuse_other_recipe(recipe: Recipe, out: Path) -> None:
-    """Only what changes no number may differ from what the run was started with: steps, threads, workers, checkpoints,
-    and how patiently a judge is asked."""
+    """Only what changes no number may differ from what the run was started with: steps, threads, workers, trackers,
+    checkpoints, and how patiently a judge is asked."""
     if not (out / RECIPE_FILE).is_file():
         raise InputError(f"There is no run in {out} to resume. Leave --resume out to start one there.")
     if changes := recipe_changes(recipe, out):
@@ -207,8 +243,8 @@ def recipe_changes(recipe: Recipe, out: Path) -> list[str]:
     before = load_recipe(str(out / RECIPE_FILE)).recipe
 
     def comparable(r: Recipe) -> dict[str, Any]:
-        training = r.training.model_copy(update={"steps": 1, "threads": 0})
-        task = r.task.model_copy(update={"workers": 1})
+        training = r.training.model_copy(update={"steps": 1, "threads": 0, "trackers": []})
+        task = r.task.model_copy(update=dict.fromkeys(task_of(r).free_keys))
         judge = r.judge.model_copy(update={key: getattr(JudgeConfig(), key) for key in PATIENCE})
         free = {"training": training, "task": task, "judge": judge, "checkpoint": CheckpointConfig(), "name": ""}
         return flat(r.model_copy(update=free).model_dump())
@@ -241,7 +277,7 @@ def labels_of(prepared: Prepared, study: str, arm: str) -> RunLabels:
     recipe = prepared.recipe
     return RunLabels(
         run=prepared.out.name,
-        task=recipe.task.name,
+        task=prepared.task.name,
         method=recipe.method.name,
         base_model=recipe.policy.model,
         scale=recipe.scale,
@@ -265,6 +301,8 @@ def manifest_of(prepared: Prepared, study: str = "", arm: str = "") -> dict[str,
         "status": "running",
         **({"study": study, "arm": arm} if study else {}),
         "recipe": recipe.name,
+        "task": prepared.task.name,
+        "headline": prepared.task.headline,
         "scale": recipe.scale,
         "method": recipe.method.name,
         "seed": recipe.training.seed,

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from botgrpo_cli.tasks.aime.answer import grade
 from botgrpo_cli.rewards.steps import split_steps, step_texts
+from botgrpo_cli.tasks.aime.answer import grade
 from botgrpo_cli.tiny import chain_damage as damages
 from botgrpo_cli.tiny import chains
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from botgrpo_cli.tasks.aime.answer import grade
 from botgrpo_cli.rewards.steps import split_steps, step_texts
+from botgrpo_cli.tasks.aime.answer import grade
 from botgrpo_cli.tiny import chains
 from botgrpo_cli.tiny.chains import Chain, check, read_problem, solution, verify
 

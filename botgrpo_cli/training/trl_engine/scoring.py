@@ -29,6 +29,11 @@ class Scorer:
     ) -> None:
         self.task, self.policy, self.method, self.recipe, self.processes = task, policy, method, recipe, processes
         self.prompts: Mapping[str, Prompt] = {prompt.id: prompt for prompt in task.prompts("train")}
+        # What stands in TRL's column of prompts: the text, told apart where two chats end in the same one.
+        self.shown: dict[str, Prompt] = {}
+        for prompt in self.prompts.values():
+            self.shown[prompt.text if prompt.text not in self.shown else f"{prompt.text} [{prompt.id}]"] = prompt
+        self.step: int | None = None  # of the run, which the trainer says
         self.batch: Batch | None = None  # the last one that was scored
 
     def reward(self, completion_ids: Sequence[list[int]], prompt_id: Sequence[str], **_: Any) -> list[float]:
@@ -39,9 +44,10 @@ class Scorer:
         scored: list[Scored] = []
         with self.processes.agreed():
             futures = [
-                self.task.submit(Completion(prompt, data, rollout.finished))
+                self.task.submit(Completion(prompt, data, rollout.finished, tuple(rollout.ids)))
                 for prompt, data, rollout in zip(prompts, pieces, rollouts, strict=True)
             ]
+            self.task.gathered(self.step)
             scored += [future.result() for future in futures]
             for prompt, said, rollout in zip(prompts, scored, rollouts, strict=True):
                 check_counts(self.task.name, prompt, said, len(rollout.ids))

@@ -110,7 +110,7 @@ class RecipeTrainer(BagOfTokensTrainer):
     # What TRL does differently by default
 
     def _tokenize_prompts(self, prompts: list[str]) -> tuple[list[list[int]], None, dict[str, Any]]:
-        return [self.policy.encode(prompt) for prompt in prompts], None, {}
+        return self.policy.encode_all([self.scorer.shown[prompt] for prompt in prompts]), None, {}
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None) -> Any:
         """Linear warm-up that begins above 0, by steps of the run, then constant."""
@@ -136,7 +136,7 @@ class RecipeTrainer(BagOfTokensTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self.figures = Figures()
-        step = self.state.global_step // self.updates + 1
+        step = self.scorer.step = self.state.global_step // self.updates + 1
         torch.manual_seed(seed_of(self.recipe.training.seed, step, self.accelerator.process_index))
         return super()._generate_and_score_completions(inputs)
 
@@ -214,7 +214,8 @@ def dataset_of(recipe: Recipe, scorer: Scorer) -> Dataset:
     every, count, seed = list(scorer.prompts.values()), recipe.sampling.prompts, recipe.training.seed
     steps = range(1, recipe.training.steps + 1)
     rows = [prompt for step in steps for prompt in prompts_of_step(every, count=count, seed=seed, step=step)]
-    return Dataset.from_dict({"prompt": [p.text for p in rows], "prompt_id": [p.id for p in rows]})
+    shown = {prompt.id: text for text, prompt in scorer.shown.items()}
+    return Dataset.from_dict({"prompt": [shown[p.id] for p in rows], "prompt_id": [p.id for p in rows]})
 
 
 def seed_of(seed: int, step: int, process: int) -> int:
