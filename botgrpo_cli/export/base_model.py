@@ -87,7 +87,7 @@ def find_licence(hub: str | None, folder: Path | None) -> Licence | None:
     if text is not None:
         head = " ".join(text.read_text(encoding="utf-8", errors="replace")[:400].lower().split())
         known = [name for name, words in TEXTS.items() if all(word in head for word in words)]
-        return Licence(known[0], file=text) if known else Licence("other", "see LICENSE", "LICENSE", text)
+        return Licence(known[0], file=text) if known else Licence("other", "see-license", "LICENSE", text)
     return KNOWN.get(hub or "")
 
 

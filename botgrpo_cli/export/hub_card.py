@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,8 @@ PROJECT = "botgrpo"
 
 TEXT = """# {name}
 
-{base} after {steps} steps of reinforcement learning on the task `{task}` with `{method}`, by [botgrpo]: rewards say
-which tokens of an answer were good. It was trained and measured on this task alone.
+{base} after {steps} steps of reinforcement learning on the task `{task}` with the method `{method}` of botgrpo, whose
+rewards say which tokens of an answer were good. It was trained and measured on this task alone.
 
 ## How to load it
 
@@ -36,15 +37,13 @@ which tokens of an answer were good. It was trained and measured on this task al
 
 {trained}
 
-`recipe.yaml` is the whole recipe: `botgrpo train recipe.yaml` runs it again, on a machine that has its data.
+`recipe.yaml` is the whole recipe: `botgrpo train recipe.yaml` runs it again, where its model and its data are.
 
 {honest}
 
 ## Licence
 
 {licence}
-
-[botgrpo]: https://pypi.org/project/botgrpo/
 """
 
 PLAIN = """{imports}
@@ -54,12 +53,10 @@ tokenizer = AutoTokenizer.from_pretrained("{repo}")
 output = model.generate(**inputs, max_new_tokens={tokens}, do_sample=True, temperature={temperature:g})
 print(tokenizer.decode(output[0, inputs["input_ids"].shape[1]:], skip_special_tokens=True))"""
 
-CHAT = """chat = [{"role": "user", "content": "Your prompt; the wording it was trained with is in recipe.yaml."}]
+CHAT = """chat = [{"role": "user", "content": "Your prompt, in the wording of recipe.yaml."}]
 inputs = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=True, return_tensors="pt")"""
 
-NO_CHAT = (
-    'inputs = tokenizer("Your prompt; the wording it was trained with is in recipe.yaml.\\n", return_tensors="pt")'
-)
+NO_CHAT = 'inputs = tokenizer("Your prompt, in the wording of recipe.yaml.\\n", return_tensors="pt")'
 
 
 def make_card(
@@ -87,7 +84,7 @@ def make_card(
     )
     text = TEXT.format(
         name=repo.partition("/")[2],
-        base=f"[{base.hub}](https://huggingface.co/{base.hub})" if base.hub else f"`{base.name}`",
+        base=base.words,
         steps=step,
         task=task,
         method=recipe.method.name,
@@ -127,19 +124,19 @@ def measured(held_out: pd.DataFrame, headline: str, *, figure: bool) -> str:
     """The figure, and every held-out metric at the first and the last evaluation."""
     if held_out.empty:
         return "The run has no evaluations."
-    first, last = int(held_out["step"].min()), int(held_out["step"].max())
+    steps = sorted({int(held_out["step"].min()), int(held_out["step"].max())})
     values = held_out.drop_duplicates(["step", "metric"], keep="last").set_index(["metric", "step"])["value"]
     names = list(dict.fromkeys(held_out["metric"]))
     order = sorted((name for name in names if name != "prompts"), key=lambda name: name != headline)  # stable
     rows = []
     for name in order:
-        cells = [values.get((name, step), float("nan")) for step in (first, last)]
+        cells = [values.get((name, step), float("nan")) for step in steps]
         rows.append((in_words(name), *("–" if cell != cell else shown(name, cell) for cell in cells)))
-    count = values.get(("prompts", last))
+    count = values.get(("prompts", steps[-1]))
     size = f"{count:.0f} held-out prompts" if count is not None else "Held-out prompts"
     picture = f"![Held-out {in_words(headline)} over training steps](figure.png)\n\n" if figure else ""
-    steps = ("", f"step {first}", f"step {last}")
-    return f"{picture}{size}, the same ones at every evaluation:\n\n{table(steps, rows)}"
+    header = ["", *(f"step {step}" for step in steps)]
+    return f"{picture}{size}, the same ones at every evaluation:\n\n{table(header, rows)}"
 
 
 def facts(base: BaseModel, recipe: Recipe, manifest: Mapping[str, Any], step: int) -> list[tuple[str, str]]:
@@ -147,14 +144,16 @@ def facts(base: BaseModel, recipe: Recipe, manifest: Mapping[str, Any], step: in
     method, lora, training = METHODS[recipe.method.name], recipe.policy.lora, recipe.training
     sampling, machine, software = recipe.sampling, manifest["hardware"], manifest["software"]
     parameters = manifest["policy"]["trainable_parameters"]
+    own = recipe.method.model_dump(exclude={"name", "local_weight"}, exclude_none=True)
+    changed = "".join(f"; here with {key} {value}" for key, value in own.items())
     how = f"LoRA, rank {lora.rank}, alpha {lora.alpha:g}" if lora else "every weight"
-    gpus = ", ".join(gpu["name"] for gpu in machine["gpus"])
+    gpus = ", ".join(f"{count} x {name}" for name, count in Counter(gpu["name"] for gpu in machine["gpus"]).items())
     versions = ", ".join(f"{name} {version}" for name, version in software.items() if version)
     minutes = float(manifest.get("wall_seconds", 0.0)) / 60
     return [
         ("base model", f"`{base.name}`"),
         ("recipe", f"`{recipe.name}` at scale `{recipe.scale}`"),
-        ("method", f"`{method.name}` ({method.paper}): {method.formula}".replace("|", "\\|")),
+        ("method", f"`{method.name}` ({method.paper}): {method.formula}{changed}".replace("|", "\\|")),
         ("steps", f"{step} of {training.steps}, {sampling.prompts} prompts x {sampling.group_size} rollouts each"),
         ("learning rate", f"{training.learning_rate:g}"),
         ("trained", f"{parameters:,} parameters ({how})"),

@@ -61,7 +61,7 @@ def by_problem(answers: Sequence[Answer]) -> dict[str, list[Answer]]:
 def prompt_means(answers: Sequence[Answer], metric: str) -> list[tuple[str, int, float]]:
     """(prompt id, samples, mean of a metric over them) of each prompt, in order."""
     return [
-        (name, len(group), sum(answer.scored.metrics[metric] for answer in group) / len(group))
+        (name, len(group), sum(facts(answer.scored)[metric] for answer in group) / len(group))
         for name, group in by_problem(answers).items()
     ]
 
@@ -69,7 +69,7 @@ def prompt_means(answers: Sequence[Answer], metric: str) -> list[tuple[str, int,
 def counts(answers: Sequence[Answer], headline: str) -> dict[str, tuple[int, int]]:
     """(samples, right ones) of each problem; right is a headline metric of 1."""
     return {
-        name: (len(group), sum(answer.scored.metrics.get(headline) == 1.0 for answer in group))
+        name: (len(group), sum(facts(answer.scored).get(headline) == 1.0 for answer in group))
         for name, group in by_problem(answers).items()
     }
 

@@ -118,6 +118,7 @@ class OwnTask(Task):
         self._early, self._late = [n for n in called if n not in late], [n for n in called if n in late]
         self.headline = recipe.task.headline or self._first_term()
         self._waiting: list[Waiting] = []
+        self._step = 0  # the last training step
         say(f"Starting the functions of {self.name}.")
         options = recipe.task.options
         self._pool = FunctionPool(self.spec, options=options, workers=recipe.task.workers, timeout=recipe.task.timeout)
@@ -133,8 +134,9 @@ class OwnTask(Task):
         return self.about.functions[name].batch or name in self.about.concurrent
 
     def _first_term(self) -> str:
-        terms = [name for name, weight in self._weights.items() if self.about.functions[name].kind == "term" and weight]
-        return terms[0] if terms else "reward"
+        terms = [name for name in self._weights if self.about.functions[name].kind == "term"]
+        weighted = [name for name in terms if self._weights[name]]
+        return next(iter([*weighted, *terms]), "reward")
 
     @cached_property
     def _data(self) -> DataSet:
@@ -145,6 +147,11 @@ class OwnTask(Task):
             found = load_data(task)
         self._say(say_counts(found))
         return found
+
+    @cached_property
+    def _given(self) -> dict[str, Any]:
+        """Prompts as the data has them: a system message of the recipe makes no chat of a text for the functions."""
+        return {item.id: item.given for split in SPLITS for item in self._data.items[split]}
 
     @cached_property
     def _prompts(self) -> dict[Split, list[Prompt]]:
@@ -163,7 +170,7 @@ class OwnTask(Task):
         prompt = completion.prompt
         call = Call(
             prompt_id=prompt.id,
-            prompt=prompt.messages if prompt.chat else prompt.text,
+            prompt=self._given.get(prompt.id, prompt.text),
             text=completion.text,
             columns=dict(prompt.columns),
             tokens=tuple(readable(completion.pieces)),
@@ -180,7 +187,9 @@ class OwnTask(Task):
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return
-        state = {} if step is None else {"global_step": step - 1}  # TRL's: updates that are done
+        done = self._step if step is None else step - 1  # an evaluation comes after the update of the last step
+        self._step = self._step if step is None else step
+        state = {"global_step": done}  # as TRL counts updates
         answering = self._pool.submit(self._late, [call for call, _ in waiting], trainer_state=state)
 
         def deliver(done: Future[list[dict[str, Answer]]]) -> None:

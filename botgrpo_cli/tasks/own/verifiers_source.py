@@ -42,7 +42,7 @@ class VerifiersSource:
 
     def __init__(self, place: str, environment: Any, versions: dict[str, str]) -> None:
         self._place, self._environment, self.versions = place, environment, versions
-        self._states: dict[tuple[str, str, bool, int], Any] = {}
+        self._states: dict[tuple[str, str, bool, int], tuple[Any, Any]] = {}  # with the tokens of the completion
         self.functions: dict[str, tuple[Function, Callable[..., Any]]] = {}
         for rubric in _rubrics(environment.rubric, place):
             for call, weight in zip(rubric.funcs, rubric.weights, strict=True):
@@ -110,13 +110,13 @@ class VerifiersSource:
 
     def _state(self, text: str, row: Mapping[str, Any]) -> Any:
         """The state of a completion, as a rollout of verifiers would have left it."""
-        # The tokens, which the state keeps alive, are one object a completion: they tell two of the same text apart.
+        # The tokens are one object a completion, and kept so that it stays one: they tell two of the same text apart.
         key = (row["prompt_id"], text, row["finished"], id(row["tokens"]))
         if key not in self._states:
             if len(self._states) == KEPT:
                 del self._states[next(iter(self._states))]
-            self._states[key] = _new_state(text, row)
-        return self._states[key]
+            self._states[key] = (row["tokens"], _new_state(text, row))
+        return self._states[key][1]
 
 
 def load(name: str, options: Mapping[str, Any]) -> VerifiersSource:

@@ -167,10 +167,10 @@ def test_a_task_class_is_named_and_needs_no_functions(tmp_path: Path):
 
 
 def test_a_file_may_have_the_name_of_a_module_of_python(tmp_path: Path):
-    text = "import random as mine, statistics\ndef solved(text): return statistics.mean([1, 0])"
-    assert list(describe(written(tmp_path, text, "random.py")).functions) == ["solved"]
+    text = "import sys\nassert sys.modules['json'].dumps\ndef solved(text): ..."
+    assert list(describe(written(tmp_path, text, "json.py")).functions) == ["solved"]
     (tmp_path / "here").mkdir()
-    os.link(tmp_path / "random.py", tmp_path / "here" / "socket.py")
+    os.link(tmp_path / "json.py", tmp_path / "here" / "socket.py")
     before = Path.cwd()
     try:
         os.chdir(tmp_path / "here")  # the current folder is no place for the child's own imports

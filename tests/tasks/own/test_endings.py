@@ -82,7 +82,7 @@ def test_of_async_functions_only_the_guilty_ones_fail(tmp_path: Path):
     text = (
         "import asyncio\n"
         "async def f(text, level):\n"
-        "    await asyncio.sleep(0.01)\n"
+        "    await asyncio.sleep(0.05 if level == 0 else 0.01)\n"  # the innocent one comes first and is open yet
         "    if level == 1: os._exit(4)\n"
         f"    if level == 2: {HANGS}\n"
         "    return level / 10\n"
@@ -165,11 +165,12 @@ def test_children_end_with_a_parent_that_is_killed(tmp_path: Path):
     """One of them waits; the other is in a function that catches everything."""
     spec, busy = tmp_path / "sums.py", tmp_path / "busy"
     spec.write_text(
+        "import time\n"
         "def stubborn(text):\n"
         f"    open({str(busy)!r}, 'w').close()\n"
         "    while True:\n"
         "        try:\n"
-        "            while True: pass\n"
+        "            while True: time.sleep(0.001)\n"
         "        except BaseException: pass\n"
     )
     with subprocess.Popen([sys.executable, "-c", PARENT, str(spec)], stdout=subprocess.PIPE, text=True) as parent:

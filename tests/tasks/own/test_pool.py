@@ -84,8 +84,16 @@ def test_prints_go_to_standard_error_and_there_is_no_input(tmp_path: Path, capfd
         "    os.write(1, b'raw\\n')\n"
         "    return float(sys.stdin.read() == '')\n"
     )
-    with started(tmp_path, text) as pool:
-        assert pool.submit(["f"], calls(7)).result(30) == [{"f": 1.0}]
+    (tmp_path / "input").write_text("for this process alone")
+    kept = os.dup(0)
+    try:
+        with open(tmp_path / "input") as given:
+            os.dup2(given.fileno(), 0)
+        with started(tmp_path, text) as pool:
+            assert pool.submit(["f"], calls(7)).result(30) == [{"f": 1.0}]
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
     out, err = capfd.readouterr()
     assert out == ""
     assert err == "loading\ncalling 7\nraw\n"

@@ -143,14 +143,14 @@ def test_whatever_a_function_raises_is_a_failure_that_names_its_line(tmp_path: P
 
 def test_a_call_that_runs_too_long_is_stopped_wherever_it_is(tmp_path: Path):
     text = (
-        "import re, signal\n"
+        "import re, signal, time\n"
         "def f(text, way):\n"
         "    if way == 'loop':\n"
         "        while True: pass\n"
         "    if way == 're': re.match(r'(a+)+$', 'a' * 64 + 'b')\n"
         "    if way == 'caught':\n"
         "        try:\n"
-        "            while True: pass\n"
+        "            while True: time.sleep(0.001)\n"
         "        except BaseException: return 1\n"
         "    if way == 'value':\n"
         "        return type('Slow', (), {'item': lambda self: f(text, 'loop')})()\n"
@@ -190,6 +190,12 @@ def test_async_functions_run_at_once_each_within_its_time(tmp_path: Path):
     assert "raised TimeoutError: mine (sums.py:11)" in reason(answers[2])
     assert "raised SystemExit: 2" in reason(answers[3])
     assert "raised CancelledError" in reason(answers[4])
+
+
+def test_an_async_function_that_blocks_the_loop_is_stopped_too(tmp_path: Path):
+    text = "import time\nasync def f(text): time.sleep(60)\n"
+    (answer,) = asked(tmp_path, text, "f", timeout=0.5)
+    assert reason(answer) == "sums.py:3: f ran longer than 0.5 s for the prompt 'p3' and was stopped."
 
 
 def test_what_an_async_function_left_behind_does_no_harm(tmp_path: Path):
