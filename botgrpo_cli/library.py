@@ -107,7 +107,7 @@ def train(
     from rich.console import Console
 
     from botgrpo_cli.commands.progress import ProgressReporter
-    from botgrpo_cli.training import engines, run, session
+    from botgrpo_cli.training import engines, run, session, trackers
 
     loaded = _recipe(recipe, scale=scale, sets=sets, seed=seed, steps=steps, method=method)
     engines.known(engine)
@@ -118,6 +118,7 @@ def train(
         engines.refuse_other_engine(engine, folder)
     elif folder.exists():
         run.refuse_occupied(folder)
+    trackers.prepare(loaded.training.trackers, folder)
     console = Console(highlight=False, quiet=not progress)
     with console.status("Loading.") as status:
         prepared = run.prepare(loaded, folder, say=status.update)

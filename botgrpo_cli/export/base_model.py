@@ -102,5 +102,5 @@ def _unpacked(folder: Path) -> str | None:
         return None
     return (
         "The starting weights were unpacked from a 4-bit GGUF file of that model, which the machine had instead of the "
-        "original. On the original weights an adapter computes something slightly different."
+        "original."
     )

@@ -20,7 +20,7 @@ PROJECT = "botgrpo"
 
 TEXT = """# {name}
 
-{base} after {steps} steps of reinforcement learning on the task `{task}` with the method `{method}` of botgrpo, whose
+{base} after {steps} of reinforcement learning on the task `{task}` with the method `{method}` of botgrpo, whose
 rewards say which tokens of an answer were good. It was trained and measured on this task alone.
 
 ## How to load it
@@ -85,13 +85,13 @@ def make_card(
     text = TEXT.format(
         name=repo.partition("/")[2],
         base=base.words,
-        steps=step,
+        steps="1 step" if step == 1 else f"{step} steps",
         task=task,
         method=recipe.method.name,
         code=snippet(repo, base, recipe, chat=chat),
         measured=measured(held_out, headline, figure=figure),
         trained=table(("", ""), facts(base, recipe, manifest, step)),
-        honest=honest(base, manifest),
+        honest=honest(base, manifest, lora=recipe.policy.lora is not None),
         licence=licence_sentence(base),
     )
     return ModelCard(f"---\n{data.to_yaml()}\n---\n\n{text}")
@@ -165,7 +165,7 @@ def facts(base: BaseModel, recipe: Recipe, manifest: Mapping[str, Any], step: in
     ]
 
 
-def honest(base: BaseModel, manifest: Mapping[str, Any]) -> str:
+def honest(base: BaseModel, manifest: Mapping[str, Any], *, lora: bool) -> str:
     """What the figures are no real measurement of."""
     said = []
     for key, words in (("heuristic", "Scored by fixed rules, not by a model or a person"), ("simulated", "Simulated")):
@@ -173,7 +173,10 @@ def honest(base: BaseModel, manifest: Mapping[str, Any]) -> str:
             said.append(f"{words}: {', '.join(f'`{name}`' for name in found)}.")
     if not said:
         said.append("Nothing of the rewards and figures above was heuristic or simulated.")
-    return "\n\n".join([*said, *([base.caution] if base.caution else [])])
+    if base.caution:
+        more = " On the original weights this adapter computes something slightly different." if lora else ""
+        said.append(base.caution + more)
+    return "\n\n".join(said)
 
 
 def licence_fields(base: BaseModel) -> dict[str, str | None]:

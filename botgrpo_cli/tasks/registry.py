@@ -1,8 +1,8 @@
 """Finding the class of a task by what `task.name` says.
 
 The tasks of the package are one entry each below. Others are an entry point of the group `botgrpo.tasks` in an
-installed package, a Python file, an environment of verifiers (`verifiers:ENV`) or a data set of reasoning-gym
-(`reasoning-gym:NAME`).
+installed package, a Python file, an environment of verifiers (`verifiers:ENV`, installed, or `verifiers:./env.py`) or
+a data set of reasoning-gym (`reasoning-gym:NAME`).
 """
 
 from __future__ import annotations
@@ -46,14 +46,13 @@ def find_task(name: str, folder: Path = Path()) -> tuple[type[Task], str]:
     if kind in LIBRARIES and colon:
         from botgrpo_cli.tasks.own.task import library_task
 
-        return library_task(kind, rest), name
+        if rest.endswith(".py"):
+            name = f"{kind}:{_file(rest, folder)}"
+        return library_task(name), name
     if name.endswith(".py") or "/" in name:
         from botgrpo_cli.tasks.own.task import file_task
 
-        path = (folder / Path(name).expanduser()).absolute()
-        if not path.is_file():
-            there = [file.name for file in path.parent.glob("*.py")] if path.parent.is_dir() else []
-            raise InputError(f"Found {name!r}; there is no file {path}.{nearest(path.name, there)}")
+        path = _file(name, folder)
         return file_task(path), str(path)
     installed = plugins()
     if name in installed:
@@ -64,6 +63,14 @@ def find_task(name: str, folder: Path = Path()) -> tuple[type[Task], str]:
         f"Found {name!r}; expected {', '.join(known)}, a Python file (./mine.py), verifiers:ENV or reasoning-gym:NAME."
         f"{hint}"
     )
+
+
+def _file(name: str, folder: Path) -> Path:
+    path = (folder / Path(name).expanduser()).absolute()
+    if not path.is_file():
+        there = [file.name for file in path.parent.glob("*.py")] if path.parent.is_dir() else []
+        raise InputError(f"Found {name!r}; there is no file {path}.{nearest(path.name, there)}")
+    return path
 
 
 @cache

@@ -78,6 +78,8 @@ def test_a_run_and_its_resumption_are_one_run_in_both(tmp_path, own):
     assert written.items() <= (early | late).items()
     with sqlite3.connect(tmp_path / "run" / "tracking" / "trackio" / "botgrpo.db") as table:
         kept = table.execute("select run_id, step, metrics from metrics").fetchall()
+        (config,) = table.execute("select config from configs").fetchone()
+    assert json.loads(config)["training.trackers"] == '["wandb", "trackio"]'
     assert len({run for run, _, _ in kept}) == 1
     values = {(step, name): value for _, step, data in kept for name, value in json.loads(data).items()}
     assert written.items() <= values.items()

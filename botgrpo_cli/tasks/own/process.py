@@ -19,6 +19,7 @@ from botgrpo_cli.errors import InputError
 from botgrpo_cli.tasks.own.messages import Channel, Description
 
 LOAD_SECONDS = 300.0  # a file that imports torch takes 10 s; an environment may fetch its data
+LIBRARIES = ("verifiers:", "reasoning-gym:")
 LAST_SECONDS = 2.0  # for a process that has nothing to do to close what it has open
 _ROOT = str(Path(botgrpo_cli.__file__).parents[1])
 # Not `-m`: that would put the current folder first, where a person's random.py hides Python's own. The child imports
@@ -125,11 +126,16 @@ class FunctionProcess:
 
 def absolute(spec: str) -> str:
     """A path stays the same file wherever this process goes."""
-    return str(Path(spec).resolve()) if spec.endswith(".py") else spec
+    return str(Path(spec).resolve()) if is_file(spec) else spec
+
+
+def is_file(spec: str) -> bool:
+    """Whether the functions are those of a file, and not of a library's environment or data set."""
+    return spec.endswith(".py") and not spec.startswith(LIBRARIES)
 
 
 def title(spec: str) -> str:
-    return Path(spec).name if spec.endswith(".py") else spec
+    return Path(spec).name if is_file(spec) else spec
 
 
 def _ending(code: int | None) -> str:

@@ -23,6 +23,7 @@ from botgrpo_cli.tasks.own.functions import Answer, Call
 from botgrpo_cli.tasks.own.keys import TaskConfig, reward_section
 from botgrpo_cli.tasks.own.messages import Description
 from botgrpo_cli.tasks.own.pool import FunctionPool, describe
+from botgrpo_cli.tasks.own.process import is_file
 from botgrpo_cli.tasks.own.score import Steps, find_steps, score
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class OwnTask(Task):
     @classmethod
     def brings_prompts(cls) -> bool:
         """Whether the source has prompts of its own; a file never does."""
-        return not cls.spec.endswith(".py")
+        return not is_file(cls.spec)
 
     @classmethod
     def prompt_set(cls, recipe: Recipe) -> tuple[str, str]:
@@ -238,11 +239,11 @@ def file_task(path: Path) -> type[Task]:
     return _class_of(spec, about, lambda: _own_class(path, about) if about.tasks else _around(spec, path.stem, about))
 
 
-def library_task(kind: str, name: str) -> type[Task]:
+def library_task(spec: str) -> type[Task]:
     """The task of `verifiers:ENV` or `reasoning-gym:NAME`. Raises InputError when there is none, or no library."""
-    spec = f"{kind}:{name}"
     about = describe(spec)
-    return _class_of(spec, about, lambda: _around(spec, name.rpartition("/")[2], about))
+    name = Path(spec.partition(":")[2]).name.removesuffix(".py")
+    return _class_of(spec, about, lambda: _around(spec, name, about))
 
 
 def _class_of(spec: str, about: Description, make: Any) -> type[Task]:

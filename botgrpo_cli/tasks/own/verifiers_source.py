@@ -12,6 +12,7 @@ import inspect
 import json
 import re
 import signal
+import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -135,6 +136,9 @@ def load(name: str, options: Mapping[str, Any]) -> VerifiersSource:
             f"{place} needs verifiers 0.2 or 0.3, which can load environments; {version('verifiers')} is installed: "
             f"{INSTALL}."
         )
+    if name.endswith(".py"):
+        sys.path.insert(0, str(Path(name).parent))  # this process is there for nothing else
+        name = Path(name).stem
     with _undisturbed():
         module = _module(name, place)
         _check_options(module, options, place)
