@@ -65,9 +65,8 @@ class Run:
     def __repr__(self) -> str:
         rows = self.metrics
         held_out = rows[(rows["split"] == "held-out") & (rows["metric"] == self.headline)]
-        curve = ", ".join(
-            f"{value:.3g} (step {step})" for step, value in held_out[["step", "value"]].to_numpy()[[0, -1]]
-        )
+        ends = held_out[["step", "value"]].to_numpy()[[0, -1]]
+        curve = ", ".join(f"{value:.3g} (step {step:.0f})" for step, value in ends)
         return f"Run({str(self.folder)!r}: held-out {self.headline} {curve})"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -113,3 +114,34 @@ def test_every_requirement_is_pinned():
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pinned = {line.split("==")[0].lower().replace("_", "-") for line in lines if "==" in line}
     assert names - {"botgrpo"} <= pinned
+
+
+EXAMPLES = ROOT / "examples"
+# One short update of the real model.
+SHORT = [
+    *("--steps", "1", "--set", "sampling.prompts=2", "--set", "sampling.group_size=2", "--set", "evaluation.prompts=2"),
+    *("--set", "training.micro_batch=4", "--set", "sampling.max_new_tokens=16", "--set", "training.threads=1"),
+]
+
+
+@pytest.mark.parametrize("name", ["letters", "verifiers_sums"])
+def test_an_example_trains_away_from_the_checkout(installed, tmp_path, name):
+    """The pretrained model of the small scale, the real environment of verifiers."""
+    shutil.copytree(EXAMPLES / name, tmp_path / "copied")
+    said = call(installed / "botgrpo", "train", f"copied/{name}.yaml", *SHORT, "--out", "run", cwd=tmp_path)
+    assert "Done: 1 steps" in said
+    rows = (tmp_path / "run" / "metrics.csv").read_text(encoding="utf-8")
+    assert {"letters": ",perfect,", "verifiers_sums": ",correct,"}[name] in rows
+
+
+def test_the_notebook_runs_away_from_the_checkout(installed, tmp_path):
+    """Its cells in order, with two updates instead of twenty."""
+    cells = json.loads((EXAMPLES / "notebook.ipynb").read_text(encoding="utf-8"))["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    assert "steps=20" in code
+    assert "evaluation.prompts=32" in code
+    short = code.replace("steps=20", "steps=2").replace("evaluation.prompts=32", "evaluation.prompts=4")
+    (tmp_path / "cells.py").write_text(short.replace("prompts=32", "prompts=4") + '\nprint("the end", run)\n')
+    said = call(installed / "python", "cells.py", cwd=tmp_path)
+    assert "the end Run('notebook-run': held-out solved" in said
+    assert "The last result is" in said

@@ -13,6 +13,7 @@ from botgrpo_cli.commands.options import RecipeArgument, ScaleOption, SetOption
 from botgrpo_cli.console import console, error_console
 from botgrpo_cli.errors import InputError, nearest
 from botgrpo_cli.recipe.shipped import launcher_names, shipped_dir, shipped_names
+from botgrpo_cli.tasks.registry import home_of, plugins
 
 app = typer.Typer(help="List, show and copy the shipped recipes.", no_args_is_help=True)
 
@@ -26,6 +27,8 @@ def list_recipes() -> None:
     for name in shipped_names():
         table.add_row(name, title(shipped_dir() / f"{name}.yaml"))
     console().print(table)
+    for name, point in plugins().items():
+        console().print(f"Task {name} of {home_of(point)}: name it in a recipe, task: {{name: {name}}}.", markup=False)
 
 
 @app.command()

@@ -84,17 +84,18 @@ def _plugin(point: EntryPoint) -> type[Task]:
         found = point.load()
     except Exception as error:
         raise InputError(
-            f"The task {point.name!r} of the package {_package(point)} can't be loaded: {error!r}."
+            f"The task {point.name!r} of the package {home_of(point)} can't be loaded: {error!r}."
         ) from error
     if not (isinstance(found, type) and issubclass(found, Task)):
         raise InputError(
-            f"The task {point.name!r} of {_package(point)} is {found!r}; expected a class that derives from "
+            f"The task {point.name!r} of {home_of(point)} is {found!r}; expected a class that derives from "
             "botgrpo_cli.tasks.base.Task."
         )
     return found
 
 
-def _package(point: EntryPoint) -> str:
+def home_of(point: EntryPoint) -> str:
+    """Where a plugin comes from, for messages."""
     return f"the package {point.dist.name}" if point.dist else point.value
 
 
