@@ -91,9 +91,9 @@ def main() -> None:
 
 def measure(options: argparse.Namespace, url: str) -> None:
     from botgrpo_cli.judges.client import make_judge
-    from botgrpo_cli.tasks.react.judges.code import code_ask
     from botgrpo_cli.recipe.schema import JudgeConfig
     from botgrpo_cli.tasks.base import Prompt
+    from botgrpo_cli.tasks.react.judges.code import code_ask
 
     started = time.perf_counter()
     judge = make_judge(JudgeConfig(kind="openai", url=url, model="m", concurrency=options.in_flight))

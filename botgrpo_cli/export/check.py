@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 from botgrpo_cli.errors import RunError
 from botgrpo_cli.policy.load import Policy
 
-PROBE = "Add 17 and 25. Then write a React component that shows the sum, and box it."
+PROBE = "Add 17 and 25. Then write a small web page that shows the sum, and box it."
 # Of the largest logit. The same weights in the same format give the same bits; merging adapters in float32 moves 1e-6.
 LIMIT = 1e-3
 

@@ -55,9 +55,9 @@ def check_repo(repo: str) -> None:
     try:
         validate_repo_id(repo)
     except HFValidationError as error:
-        raise InputError(f"REPO is '{repo}'; expected USER/NAME, as in ada/react-writer. {error}") from error
+        raise InputError(f"REPO is '{repo}'; expected USER/NAME, as in ada/tiny-writer. {error}") from error
     if repo.count("/") != 1:
-        raise InputError(f"REPO is '{repo}'; expected USER/NAME, as in ada/react-writer.")
+        raise InputError(f"REPO is '{repo}'; expected USER/NAME, as in ada/tiny-writer.")
 
 
 def checkpoint_of(run: str, step: str) -> str:

@@ -44,13 +44,13 @@ def find_task(name: str, folder: Path = Path()) -> tuple[type[Task], str]:
         return _shipped(name), name
     kind, colon, rest = name.partition(":")
     if kind in LIBRARIES and colon:
-        from botgrpo_cli.tasks.own.task import library_task
+        from botgrpo_cli.tasks.own.find import library_task
 
         if rest.endswith(".py"):
             name = f"{kind}:{_file(rest, folder)}"
         return library_task(name), name
     if name.endswith(".py") or "/" in name:
-        from botgrpo_cli.tasks.own.task import file_task
+        from botgrpo_cli.tasks.own.find import file_task
 
         path = _file(name, folder)
         return file_task(path), str(path)

@@ -10,7 +10,8 @@ from typing import Any
 from botgrpo_cli.tasks.own.functions import Call, Function
 from botgrpo_cli.tasks.own.messages import Description
 
-ONE = ("prompt", "prompt_id", "finished", "tokens", "steps")  # built in, beside `text`
+ASKED = ("tokens", "steps")  # given to who names them: `**row` alone would have them made for nothing
+ONE = ("prompt", "prompt_id", "finished", *ASKED)  # built in, beside `text`
 # In batch form: TRL's names, then those of one completion as lists.
 ALL = (
     *("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"),
@@ -30,9 +31,7 @@ class Bound:
     function: Function
     call: Callable[..., Any]
     asynchronous: bool
-    named: tuple[
-        str, ...
-    ]  # parameters that can be given by name, without the first one of a function of one completion
+    named: tuple[str, ...]  # parameters that can be given by name, but for the text
     required: frozenset[str]
     everything: bool  # it has **kwargs
 
@@ -41,11 +40,15 @@ class Bound:
         """Parameters that have to be columns of the data."""
         return tuple(name for name in self.named if name in self.required and name not in built_in(self.function))
 
+    @property
+    def asks_for(self) -> tuple[str, ...]:
+        return tuple(name for name in ASKED if name in self.named)
+
     def for_one(self, call: Call) -> dict[str, Any]:
         """Keyword arguments beside the text; a column wins over what is built in. Raises NoColumn."""
         given: dict[str, Any] = {}
         if self.everything:
-            given = {name: getattr(call, name) for name in ONE} | call.columns
+            given = {name: getattr(call, name) for name in ONE if name not in ASKED} | call.columns
             given.pop("text", None)
         for name in self.named:
             if name in call.columns:
@@ -72,7 +75,9 @@ class Bound:
         for name in self.named:
             if name in self.required and name not in given:
                 raise NoColumn(no_column(self.function, name, columns))
-        return given if self.everything else {name: given[name] for name in self.named if name in given}
+        if self.everything:
+            return {name: value for name, value in given.items() if name not in ASKED or name in self.named}
+        return {name: given[name] for name in self.named if name in given}
 
 
 class TrainerState:

@@ -91,6 +91,7 @@ def _described(
         functions={name: one.function for name, one in bound.items()},
         versions=dict(source.versions),
         required={name: one.only_columns for name, one in bound.items()},
+        asked={name: one.asks_for for name, one in bound.items()},
         concurrent=frozenset(name for name, one in bound.items() if one.asynchronous and not one.function.batch),
         tasks=tasks,
         files=files,

@@ -30,6 +30,7 @@ class Description:
     functions: dict[str, Function]
     versions: dict[str, str]  # of the source; a file's own digest and those of `files`
     required: dict[str, tuple[str, ...]] = field(default_factory=dict)  # parameters that only columns can fill
+    asked: dict[str, tuple[str, ...]] = field(default_factory=dict)  # "tokens" and "steps" where a function names them
     concurrent: frozenset[str] = frozenset()  # async functions of one completion
     tasks: tuple[str, ...] = ()  # classes of the file that are a Task of botgrpo
     files: tuple[str, ...] = ()  # of the modules that the file imported from its own folder

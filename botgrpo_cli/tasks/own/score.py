@@ -36,7 +36,7 @@ def score(
     answers: Mapping[str, Answer],
     functions: Mapping[str, Function],
     weights: Mapping[str, float],
-    steps: Steps,
+    steps: Steps | None,
     spread: SpreadConfig,
 ) -> Scored:
     """The reward is the sum of weight * term, the signal of a token the sum of weight * signal, kept in [-1, 1] (ours).
@@ -45,7 +45,8 @@ def score(
     Where one failed the rollout is unscored: its reward is NaN, `detail["unscored"]` says why. A metric that failed
     costs nothing but its value.
 
-    Shapes: `Scored.local` [T] and `Scored.steps` [T], T = len(completion.pieces).
+    `steps` are None where nobody asks for them. Shapes: `Scored.local` [T] and `Scored.steps` [T], T =
+    len(completion.pieces).
     """
     failed = {name: answer.reason for name, answer in answers.items() if isinstance(answer, Failure)}
     values = {
@@ -79,17 +80,17 @@ def score(
             "length": float(len(completion.pieces)),
         },
         detail=detail,
-        steps=steps.of_token,
+        steps=steps.of_token if steps else None,
     )
 
 
 def _signal(
-    function: Function, answer: Any, pieces: Sequence[bytes], steps: Steps, spread: SpreadConfig
+    function: Function, answer: Any, pieces: Sequence[bytes], steps: Steps | None, spread: SpreadConfig
 ) -> list[float]:
     if function.unit == "lines" and spread.kind != "none":
         lines = b"".join(pieces).count(b"\n") + 1
         answer = softened(on_units(answer, lines), spread.kind, spread.half_life)
-    return on_tokens(answer, function.unit, pieces, steps.of_token)
+    return on_tokens(answer, function.unit, pieces, steps.of_token if steps else None)
 
 
 def _shown(answer: Answer) -> Any:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
-import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from botgrpo_cli.errors import InputError, nearest
+from botgrpo_cli.errors import InputError, RunError, nearest
 from botgrpo_cli.futures import then
+from botgrpo_cli.methods.registry import resolve
 from botgrpo_cli.recipe.checks import check_counts
 from botgrpo_cli.recipe.schema import Recipe
 from botgrpo_cli.rewards.spans import readable
@@ -20,9 +19,9 @@ from botgrpo_cli.tasks.base import SPLITS, Clash, Completion, Prompt, Say, Score
 from botgrpo_cli.tasks.own.arguments import empty_parameters
 from botgrpo_cli.tasks.own.data import DataSet, Item, load_data, load_rows, say_counts
 from botgrpo_cli.tasks.own.functions import Answer, Call
-from botgrpo_cli.tasks.own.keys import TaskConfig, reward_section
+from botgrpo_cli.tasks.own.keys import TaskConfig
 from botgrpo_cli.tasks.own.messages import Description
-from botgrpo_cli.tasks.own.pool import FunctionPool, describe
+from botgrpo_cli.tasks.own.pool import FunctionPool
 from botgrpo_cli.tasks.own.process import is_file
 from botgrpo_cli.tasks.own.score import Steps, find_steps, score
 
@@ -36,7 +35,7 @@ class OwnTask(Task):
     """Calls the functions of `spec` in processes of their own: they may hang, crash or print.
 
     Functions of one completion are called as soon as it is there; those that want all of a batch, and async ones,
-    when it is complete. `file_task` and `library_task` make the class of one source.
+    when it is complete. `find.py` makes the class of one source.
     """
 
     keys = TaskConfig
@@ -118,7 +117,13 @@ class OwnTask(Task):
         late = {name for name in called if self._is_late(name)}
         self._early, self._late = [n for n in called if n not in late], [n for n in called if n in late]
         self.headline = recipe.task.headline or self._first_term()
-        self._waiting: list[Waiting] = []
+        self._asked = {name for function in called for name in self.about.asked.get(function, ())}
+        stepwise = any(self.about.functions[name].unit == "steps" for name in called)
+        self._steps = stepwise or "steps" in self._asked or "steps" in resolve(recipe.method).needs
+        self._lock = threading.Lock()  # of the following: the pool's threads ask on
+        self._asking = False
+        self._fresh: list[Waiting] = []  # for functions of one completion
+        self._waiting: list[Waiting] = []  # for those of all
         self._step = 0  # the last training step
         say(f"Starting the functions of {self.name}.")
         options = recipe.task.options
@@ -167,42 +172,67 @@ class OwnTask(Task):
         return self._prompts[split]
 
     def submit(self, completion: Completion) -> Future[Scored]:
-        steps = find_steps(completion.pieces, self._recipe.task.steps)
-        prompt = completion.prompt
+        prompt, pieces = completion.prompt, completion.pieces
+        steps = find_steps(pieces, self._recipe.task.steps) if self._steps else None
         call = Call(
             prompt_id=prompt.id,
             prompt=self._given.get(prompt.id, prompt.text),
             text=completion.text,
             columns=dict(prompt.columns),
-            tokens=tuple(readable(completion.pieces)),
+            tokens=tuple(readable(pieces)) if "tokens" in self._asked else (),
             token_ids=completion.ids,
-            steps=tuple(steps.texts),
+            steps=tuple(steps.texts) if steps else (),
             finished=completion.finished,
         )
-        early = self._pool.submit(self._early, [call])
+        early: Future[dict[str, Answer]] = Future()
         late: Future[dict[str, Answer]] = Future()
-        self._waiting.append((call, late))
-        return then(early, lambda said: then(late, lambda more: self._score(completion, said[0] | more, steps)))
+        with self._lock:
+            self._fresh.append((call, early))
+            self._waiting.append((call, late))
+        self._go_on()
+        return then(early, lambda said: then(late, lambda more: self._score(completion, said | more, steps)))
+
+    def _go_on(self) -> None:
+        """Asks about what has come since the last question, unless that is not answered yet: one question about many
+        completions costs little more than one about a single one."""
+        with self._lock:
+            if self._asking or not self._fresh:
+                return
+            fresh, self._fresh, self._asking = self._fresh, [], True
+        self._ask(self._early, fresh, then=self._answered)
+
+    def _answered(self) -> None:
+        with self._lock:
+            self._asking = False
+        self._go_on()
 
     def gathered(self, step: int | None = None) -> None:
-        waiting, self._waiting = self._waiting, []
-        if not waiting:
-            return
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
         done = self._step if step is None else step - 1  # an evaluation comes after the update of the last step
         self._step = self._step if step is None else step
-        state = {"global_step": done}  # as TRL counts updates
-        answering = self._pool.submit(self._late, [call for call, _ in waiting], trainer_state=state)
+        if waiting:
+            self._ask(self._late, waiting, trainer_state={"global_step": done})  # as TRL counts updates
 
+    def _ask(
+        self, names: list[str], waiting: list[Waiting], *, then: Callable[[], None] | None = None, **options: Any
+    ) -> None:
         def deliver(done: Future[list[dict[str, Answer]]]) -> None:
-            for index, (_, late) in enumerate(waiting):
+            for index, (_, future) in enumerate(waiting):
                 try:
-                    late.set_result(done.result()[index])
+                    future.set_result(done.result()[index])
                 except BaseException as problem:
-                    late.set_exception(problem)
+                    future.set_exception(problem)
+            if then:
+                then()
 
-        answering.add_done_callback(deliver)
+        try:
+            self._pool.submit(names, [call for call, _ in waiting], **options).add_done_callback(deliver)
+        except RunError as problem:  # it was closed
+            for _, future in waiting:
+                future.set_exception(problem)
 
-    def _score(self, completion: Completion, answers: dict[str, Answer], steps: Steps) -> Scored:
+    def _score(self, completion: Completion, answers: dict[str, Answer], steps: Steps | None) -> Scored:
         ordered = {name: answers[name] for name in self.about.functions if name in answers}
         spread = self._recipe.reward.spread
         return score(completion, ordered, self.about.functions, self._weights, steps, spread)
@@ -224,51 +254,3 @@ def _prompt(item: Item) -> Prompt:
     if isinstance(item.prompt, str):
         return Prompt(item.id, item.prompt, level, columns=item.columns)
     return Prompt(item.id, item.prompt[-1]["content"], level, chat=tuple(item.prompt), columns=item.columns)
-
-
-_made: dict[str, tuple[Description, type[Task]]] = {}
-
-
-def file_task(path: Path) -> type[Task]:
-    """The task of a Python file: its class that derives from `Task`, else one around its functions.
-
-    Raises InputError when the file can't be loaded, or holds neither.
-    """
-    spec = str(path)
-    about = describe(spec)
-    return _class_of(spec, about, lambda: _own_class(path, about) if about.tasks else _around(spec, path.stem, about))
-
-
-def library_task(spec: str) -> type[Task]:
-    """The task of `verifiers:ENV` or `reasoning-gym:NAME`. Raises InputError when there is none, or no library."""
-    about = describe(spec)
-    name = Path(spec.partition(":")[2]).name.removesuffix(".py")
-    return _class_of(spec, about, lambda: _around(spec, name, about))
-
-
-def _class_of(spec: str, about: Description, make: Any) -> type[Task]:
-    known = _made.get(spec)
-    if known is None or known[0] is not about:
-        known = _made[spec] = (about, make())
-    return known[1]
-
-
-def _around(spec: str, name: str, about: Description) -> type[OwnTask]:
-    made = {"name": name, "spec": spec, "about": about, "rewards": reward_section(about.functions)}
-    return type("OwnTask", (OwnTask,), made)
-
-
-def _own_class(path: Path, about: Description) -> type[Task]:
-    if len(about.tasks) > 1:
-        raise InputError(f"{path.name} defines several tasks: {', '.join(about.tasks)}; expected one.")
-    name = f"botgrpo_task_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
-    module_spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(module_spec)
-    sys.modules[name] = module
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # for the modules beside it
-    module_spec.loader.exec_module(module)
-    found = getattr(module, about.tasks[0])
-    if "name" not in vars(found):
-        found.name = path.stem
-    return found

@@ -77,11 +77,11 @@ class VerifiersSource:
         self.functions[name] = (function, self._of_group(rubric, call) if batch else self._of_one(rubric, call))
 
     def _of_one(self, rubric: Any, call: Callable[..., Any]) -> Callable[..., Any]:
-        def score(text: str, **row: Any) -> Any:
-            return _called(call, rubric.score_objects(self._state(text, row)))
+        def score(text: str, tokens: Any, **row: Any) -> Any:
+            return _called(call, rubric.score_objects(self._state(text, {**row, "tokens": tokens})))
 
-        async def score_later(text: str, **row: Any) -> Any:
-            return await score(text, **row)
+        async def score_later(text: str, tokens: Any, **row: Any) -> Any:
+            return await score(text, tokens, **row)
 
         return score_later if _asynchronous(call) else score
 
@@ -99,12 +99,14 @@ class VerifiersSource:
                 found.setdefault(row["prompt_id"], []).append(index)
             return [(group, rubric.group_score_objects([states[index] for index in group])) for group in found.values()]
 
-        def score(completions: Sequence[Any], prompts: Sequence[Any], **columns: Any) -> list[Any]:
-            made = groups(completions, prompts, columns)
+        def score(completions: Sequence[Any], prompts: Sequence[Any], tokens: Any, **columns: Any) -> list[Any]:
+            made = groups(completions, prompts, {**columns, "tokens": tokens})
             return _in_order([(group, _called(call, objects)) for group, objects in made])
 
-        async def score_later(completions: Sequence[Any], prompts: Sequence[Any], **columns: Any) -> list[Any]:
-            made = groups(completions, prompts, columns)
+        async def score_later(
+            completions: Sequence[Any], prompts: Sequence[Any], tokens: Any, **columns: Any
+        ) -> list[Any]:
+            made = groups(completions, prompts, {**columns, "tokens": tokens})
             return _in_order([(group, await _called(call, objects)) for group, objects in made])
 
         return score_later if _asynchronous(call) else score

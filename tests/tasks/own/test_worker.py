@@ -22,11 +22,11 @@ def test_a_function_of_one_completion_gets_what_it_names(tmp_path: Path):
     assert asked(tmp_path, text, "solved", one) == [1.0]
 
 
-def test_double_star_gets_everything_and_a_column_wins(tmp_path: Path):
+def test_double_star_gets_all_that_costs_nothing_and_a_column_wins(tmp_path: Path):
     text = (
         "def solved(text, **rest):\n"
         "    assert text == 'it is 4' and 'text' not in rest, rest\n"
-        "    others = dict(prompt='2 + 2?', prompt_id='p3', finished=True, tokens=())\n"
+        "    others = dict(prompt='2 + 2?', prompt_id='p3', finished=True)\n"
         "    assert rest == others | dict(steps=9, answer='4'), rest\n"
         "    return 1\n"
     )
